@@ -26,6 +26,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import new_decision_id
 from millrace.model.codec import to_json
 from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
+from millrace.model.deployment import BY_CONTINGENCY
 from millrace.model.errors import Conflict, MillraceError, NotReady, Settled
 from millrace.model.protocols import Cursor, Optimizer, Plant, Tracker
 from millrace.model.query_failure import QueryFailure
@@ -129,6 +130,7 @@ class ControlLoop:
         if request.dry_run:
             return
         if decision.action not in CARRIED_OUT:
+            self._log_planned_ahead()
             renew_plan(self.tables.deployments, decision, self.spec)
             return
         with suppress(Settled, Conflict):
@@ -141,6 +143,12 @@ class ControlLoop:
             return apply_decision(self.spec, self.tables, self.plant, decision, self.clock, approved_by)
         finally:
             self._log(decision)
+
+    def _log_planned_ahead(self) -> None:
+        """Log the change that an agent made between two evaluations: drivers know nothing of MLflow."""
+        current = self.tables.deployments.latest(self.spec.name)
+        if current is not None and current.author == BY_CONTINGENCY and current.decision_id is not None:
+            self._log(find_decision(self.tables, self.spec.name, current.decision_id))
 
     def _log(self, decision: Decision) -> Decision:
         """Log a Decision to MLflow, once, and return it with its run."""

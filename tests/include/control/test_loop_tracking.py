@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.reconfigurations import ReconfigurationStore
-from millrace.model.decision import Action, Reconfiguration
-from millrace.model.deployment import Deployment
+from millrace.model.decision import Action, Decision, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
 from millrace.reporting.tracker import MlflowTracker
-from tests.include.control.world import NAME, world
+from tests.include.control.world import NAME, NOON, world
 
 
 def test_change_and_its_run_name_each_other(tmp_path: Path, mlflow_uri: str) -> None:
@@ -66,3 +67,28 @@ def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
     w.loop.tracker = MlflowTracker(f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert w.loop.decide(w.loop.observe()).mlflow_run_id is None
     assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_change_that_an_agent_made_is_logged_by_the_next_evaluation(tmp_path: Path, mlflow_uri: str) -> None:
+    from mlflow import MlflowClient
+
+    w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri()))
+    w.run()
+    current = w.tables.deployments.latest(NAME)
+    assert current is not None
+    change = Change(NAME, "slots", 2, 4)
+    made = Decision(
+        "20130101T120000-c", NAME, NOON, Action.APPLY, "contingency", "More arrives: 2 -> 4 slots.", base_version=1,
+        proposals=(Proposal("contingency", (change,), "contingency", "More arrives."),),
+    )  # fmt: skip
+    target = replace(current.with_changes((change,)), author="contingency", decision_id=made.decision_id)
+    DecisionStore(w.lake).record(replace(made, target=target))
+    w.tables.deployments.commit(target, 1)
+    w.plant.arrival = 800.0
+    hold = w.loop.decide(w.loop.observe())
+    assert hold.action is Action.HOLD
+    w.loop.commit(hold)
+    (stored,) = DecisionStore(w.lake).with_runs([made])
+    assert stored.mlflow_run_id is not None
+    run = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id)
+    assert run.data.params["reason"] == "contingency"
