@@ -52,7 +52,7 @@ def main() -> None:
         journal.move(DriverState.STOPPED, "superseded by a later generation")
         os._exit(0)
     journal.move(DriverState.RUNNING)
-    keep_state(arguments, behaviour, journal)
+    keep_state(arguments, behaviour, journal, stop)
     begin_first_batch(behaviour, journal)
     if "batch" in behaviour:
         journal.move(DriverState.COMPLETED)
@@ -95,7 +95,7 @@ def fail_after(done: int, arguments: DriverArguments, behaviour: tuple[str, ...]
         os._exit(1)
 
 
-def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
+def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal, stop: list[int]) -> None:
     """Tell where state is kept, if any is; fail where its number of partitions is another, or as the behaviour says."""
     if "state" not in behaviour:
         return
@@ -109,6 +109,9 @@ def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: 
     while "idle" in behaviour and number == 7 and not checkpoint.with_name("rows come").exists():
         journal.idle(datetime.now(UTC))
         time.sleep(TICK_S)
+        if stop:
+            journal.move(DriverState.STOPPED)
+            os._exit(0)
     if found != str(number) or ("poison" in behaviour and number == 7):
         journal.move(DriverState.FAILED, f"ValueError: {number} partitions, and the state has {found}")
         os._exit(1)
