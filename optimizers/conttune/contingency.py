@@ -24,6 +24,7 @@ ROOM = 1.1
 OVERDUE = 1.5
 """Factor by which a batch outlasts what is planned, from which slots are added without a rate."""
 UNCOUNTED = "the source does not report what arrives while a batch runs"
+WHATEVER = "whatever arrives"
 UNKNOWN = "the throughput of these slots is not known yet"
 LIFT = 2
 """Factor of a step up while it does not show how much arrives."""
@@ -47,9 +48,12 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     higher = [p for p in context.bounds.levels if slots < p <= most and _gains(context, slots, p)]
     if not higher:
         return ()
-    if not context.is_known or context.operator.arrival_basis is not ArrivalBasis.COUNTED:
-        lifted = next((p for p in higher if p >= LIFT * slots), higher[-1])
-        return (Contingency(app, lifted, None, _overdue_s(demand, slots), UNCOUNTED if context.is_known else UNKNOWN),)
+    lifted = next((p for p in higher if p >= LIFT * slots), higher[-1])
+    counted = context.operator.arrival_basis is ArrivalBasis.COUNTED
+    why = UNKNOWN if not context.is_known else WHATEVER if counted else UNCOUNTED
+    overdue = Contingency(app, lifted, None, _overdue_s(demand, slots), why)
+    if not context.is_known or not counted:
+        return (overdue,)
     lines: list[Contingency] = []
     above = max(demand.sustainable(_ability(context, slots), waves.worth(slots, context.operator.tasks)), context.rate)
     for p in higher:
@@ -58,7 +62,7 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
             continue
         lines.append(Contingency(app, p, above, FOR_S))
         above = max(above, planned)
-    return tuple(lines)
+    return (*lines, overdue)
 
 
 def _overdue_s(demand: Demand, slots: int) -> float:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import CHAIN
-from millrace.lake.deployments import DeploymentStore
+from millrace.lake.deployments import OUTRUN, DeploymentStore
 from millrace.model.contingency import Contingency, ContingencyPlan, describe
 from millrace.model.decision import CARRIED_OUT, Action, Decision
 from millrace.model.deployment import BY_DECISION, SLOTS, Change, Deployment
@@ -19,6 +19,9 @@ from millrace.model.errors import Conflict
 from millrace.model.spec import Mode, PipelineSpec
 
 NOT_ASKED = ("cool-down",)
+LAPSES_S, LAPSES_PERIODS, LAPSES_TRIGGERS = 300.0, 5, 3
+"""A plan lapses if no evaluation follows for this long, for so many periods, or for so many intervals of the trigger,
+whichever is longest."""
 
 
 def allowed_lines(
@@ -49,8 +52,10 @@ def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
     """Return a Decision's lines as agents may carry them out; None in modes in which a person decides."""
     if spec.mode is not Mode.AUTO or not decision.contingencies:
         return None
-    limits = spec.guards
-    return ContingencyPlan(decision.decision_id, decision.contingencies, limits.max_total_slots, limits.quiet_hours)
+    limits, trigger_s = spec.guards, decision.signals.trigger_s if decision.signals is not None else 0.0
+    lapses_s = max(LAPSES_S, LAPSES_PERIODS * spec.period_s, LAPSES_TRIGGERS * trigger_s)
+    lines, id = decision.contingencies, decision.decision_id
+    return ContingencyPlan(id, lines, limits.max_total_slots, limits.quiet_hours, lapses_s)
 
 
 def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineSpec) -> Deployment | None:
@@ -72,3 +77,24 @@ def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineS
     with suppress(Conflict):  # somebody else has moved on
         return deployments.commit(content, current.version)
     return None
+
+
+def withdraw_plan(deployments: DeploymentStore, pipeline: str, by: str) -> Deployment | None:
+    """Commit a version without the plan, so that no agent acts on it; return it, None if there was no plan.
+
+    Args:
+        deployments: Where the version is committed.
+        pipeline: Name of the pipeline.
+        by: The person who paused it.
+
+    Raises:
+        Conflict: If other changes kept coming first; try again.
+    """
+    for in_use in deployments.attempts():
+        current = in_use.latest(pipeline)
+        if current is None or current.contingencies is None:
+            return None
+        content = replace(current, contingencies=None, author=by, decision_id=None, reason=f"Paused by {by}.")
+        with suppress(Conflict):
+            return deployments.commit(content, current.version, in_use)
+    raise Conflict(OUTRUN)

@@ -36,20 +36,22 @@ class ContingencyPlan:
         decision_id: The Decision that it comes from.
         lines: By app and rising slots.
         max_total_slots: Quota over all pipelines' slots; None without one.
-        quiet_hours: Spans of the day, UTC, in which nothing is carried out, as ``22:00-06:00``.
+        quiet_hours: Spans of the day, UTC, in which nothing is carried out, such as ``22:00-06:00``.
+        lapses_s: Time without an evaluation after which nothing is carried out, seconds: nobody would correct it.
     """
 
     decision_id: str
     lines: tuple[Contingency, ...]
     max_total_slots: int | None = None
     quiet_hours: tuple[str, ...] = ()
+    lapses_s: float = 300.0
 
     def renews(self, former: ContingencyPlan | None) -> bool:
         """Say whether it differs from a former plan by more than what measuring the same load again changes."""
         if former is None:
             return bool(self.lines)
-        terms = (self.max_total_slots, self.quiet_hours, len(self.lines))
-        if terms != (former.max_total_slots, former.quiet_hours, len(former.lines)):
+        terms = (self.max_total_slots, self.quiet_hours, self.lapses_s, len(self.lines))
+        if terms != (former.max_total_slots, former.quiet_hours, former.lapses_s, len(former.lines)):
             return True
         return not all(map(_alike, self.lines, former.lines))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.control.contingencies import renew_plan
+from millrace.control.contingencies import plan_of, renew_plan, withdraw_plan
 from millrace.control.decide import action_of, decide
 from millrace.control.evaluation import NO_REQUEST, Request
 from millrace.lake.decisions import DecisionStore
@@ -117,3 +117,25 @@ def test_lines_are_stored_with_their_decision(tmp_path: Path) -> None:
     decisions = DecisionStore(Lake(tmp_path))
     decisions.record(decided()[1])
     assert decisions.last(NAME) == decided()[1]
+
+
+def test_pausing_withdraws_the_plan(tmp_path: Path) -> None:
+    store = DeploymentStore(Lake(tmp_path))
+    assert withdraw_plan(store, NAME, "ada") is None
+    store.commit(on_cluster()[1], None)
+    assert withdraw_plan(store, NAME, "ada") is None
+    of, decision = decided()
+    renew_plan(store, decision, of)
+    withdrawn = withdraw_plan(store, NAME, "ada")
+    assert withdrawn is not None and (withdrawn.version, withdrawn.author, withdrawn.contingencies) == (3, "ada", None)
+    assert withdrawn.apps == on_cluster()[1].apps
+
+
+def test_plan_lapses_after_five_minutes_or_several_periods(tmp_path: Path) -> None:
+    def lapses_s(**changes: Any) -> float:
+        of, decision = decided(**changes)
+        plan = plan_of(decision, of)
+        assert plan is not None
+        return plan.lapses_s
+
+    assert lapses_s() == 300 and lapses_s(period_s=600) == 3000

@@ -102,7 +102,11 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
 @click.argument("pipeline")
 def pause(pipeline: str) -> None:
     """Stop adapting PIPELINE at once, approvals that wait included; its job runs on as it is."""
+    from millrace.control.contingencies import withdraw_plan
+    from millrace.wiring import control_tables
+
     _set_paused(pipeline, True)
+    withdraw_plan(control_tables().deployments, pipeline, getpass.getuser())
     click.echo(f"{pipeline} is no longer adapted; ./millrace resume {pipeline} turns it on again.")
 
 

@@ -65,20 +65,25 @@ class Contingencies:
         due = self._due(lines)
         if due is None or plan.decision_id == self._settled:
             return False
-        if quiet_span(self._clock(), plan.quiet_hours) is not None:
+        if quiet_span(self._clock(), plan.quiet_hours) is not None or self._has_lapsed(newest, plan):
             return False
         self._settled = plan.decision_id
         line, what = due
         return self._carry_out(newest, plan, line, what)
 
+    def _has_lapsed(self, newest: Deployment, plan: ContingencyPlan) -> bool:
+        """Say whether evaluations have stopped: the pipeline is paused in Airflow, or Airflow is down."""
+        last = self._decisions.last(newest.pipeline)
+        return last is None or (self._clock() - last.time).total_seconds() > plan.lapses_s
+
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
         """Return the line to carry out and what was seen, None if nothing out of the ordinary was."""
         now_s = time.monotonic()
         rates = [line for line in lines if line.above_rows_per_s is not None]
-        if rates:
-            return self._exceeded(rates, now_s)
+        if rates and (exceeded := self._exceeded(rates, now_s)) is not None:
+            return exceeded
         ran_s = self._watch.longest_batch_s(now_s)
-        overdue = [line for line in lines if ran_s > line.for_s]
+        overdue = [line for line in lines if line.above_rows_per_s is None and ran_s > line.for_s]
         return (overdue[-1], f"A batch has been running for {ran_s:.0f} s") if overdue else None
 
     def _exceeded(self, lines: list[Contingency], now_s: float) -> tuple[Contingency, str] | None:
@@ -136,7 +141,7 @@ class Contingencies:
         left = plan.max_total_slots - elsewhere - (newest.slots - present)
         allowed = [each for each in plan.lines if each.app == self._app and each.slots <= min(left, line.slots)]
         if allowed:
-            return allowed[-1], ""
+            return max(allowed, key=lambda each: each.slots), ""
         return (
             line,
             f"The quota of {plan.max_total_slots} slots leaves {max(left, present)} for it, so nothing is changed.",

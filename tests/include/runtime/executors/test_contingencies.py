@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
 from millrace.model.contingency import Contingency, ContingencyPlan
-from millrace.model.decision import Action
+from millrace.model.decision import Action, Decision
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.runtime.arrival_watch import ArrivalWatch
 from millrace.runtime.executors import contingencies
@@ -30,7 +31,16 @@ class Rig:
         self.lake, self.watch, self.now_s, self.rows = Lake(root), ArrivalWatch(), 0.0, 0
         self.deployments, self.decisions = DeploymentStore(self.lake), DecisionStore(self.lake)
         self.agent = Contingencies("a", self.watch, self.decisions, self.deployments, lambda: NOON)
+        self.evaluated(NOON - timedelta(seconds=60))
         monkeypatch.setattr(contingencies.time, "monotonic", lambda: self.now_s)
+
+    def evaluated(self, time: datetime) -> None:
+        """Record an evaluation."""
+        self.decisions.record(Decision(f"evaluation-{time:%H%M%S}", "p", time, Action.HOLD, "fits", "It fits."))
+
+    def acted(self) -> list[Decision]:
+        """Return what the agent recorded."""
+        return [decision for decision in self.decisions.recent("p", 10) if decision.action is not Action.HOLD]
 
     def deploy(self, plan: ContingencyPlan | None, running: bool = True) -> Deployment:
         app = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
@@ -93,7 +103,7 @@ def test_quota_allows_a_lower_line_or_none_and_says_so_once(rig: Rig) -> None:
     assert rig.arrive(170, 10) and rig.slots == 4  # 2 elsewhere
     rig.deploy(plan(decision_id="d2", max_total_slots=5))
     assert not rig.arrive(170, 20) and rig.slots == 2
-    (said,) = [d for d in rig.decisions.recent("p", 10) if d.action is Action.VETO]
+    (said,) = [d for d in rig.acted() if d.action is Action.VETO]
     assert said.reason_code == "quota" and "quota of 5 slots leaves 3" in said.sentence and said.target is None
 
 
@@ -105,7 +115,7 @@ def test_nothing_is_done_in_quiet_hours_of_a_stopped_pipeline_or_without_a_line(
 ) -> None:
     rig.deploy(plan(**changes), running)
     assert not rig.arrive(170, 20) and rig.slots == 2
-    assert rig.decisions.last("p") is None
+    assert rig.acted() == []
 
 
 def test_somebody_elses_version_counts(rig: Rig) -> None:
@@ -115,7 +125,7 @@ def test_somebody_elses_version_counts(rig: Rig) -> None:
     for _ in range(10):
         rig.tick(200)
         assert not rig.agent.step(stale)
-    assert rig.slots == 2 and rig.decisions.last("p") is None
+    assert rig.slots == 2 and rig.acted() == []
 
 
 def test_commit_that_comes_second_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +147,33 @@ def test_batch_that_runs_for_too_long_is_the_sign_where_no_arrival_is_reported(r
     assert not rig.agent.step(rig.deployments.latest("p"))
     rig.now_s = 116.0
     assert rig.agent.step(rig.deployments.latest("p")) and rig.slots == 4
-    decision = rig.decisions.last("p")
-    assert decision is not None and decision.sentence.startswith("A batch has been running for 16 s: a 2 -> 4 slots")
+    (decision,) = rig.acted()
+    assert decision.sentence.startswith("A batch has been running for 16 s: a 2 -> 4 slots")
+
+
+def test_overdue_batch_counts_beside_rates_as_a_source_may_report_them_late(rig: Rig) -> None:
+    rig.deploy(plan(lines=(*LINES, Contingency("a", 4, None, 15.0))))
+    rig.watch.runs("run", 0.0)
+    assert not rig.arrive(35, 14) and rig.arrive(35, 3)
+    assert rig.slots == 4
+
+
+def test_plan_lapses_if_evaluations_have_stopped(rig: Rig) -> None:
+    rig.agent = Contingencies("a", rig.watch, rig.decisions, rig.deployments, lambda: NOON + timedelta(seconds=250))
+    rig.deploy(plan())
+    assert not rig.arrive(170, 20) and rig.acted() == []
+    rig.evaluated(NOON + timedelta(seconds=240))
+    assert rig.arrive(170, 2) and rig.slots == 8
+
+
+def test_killed_between_decision_and_version_leaves_the_next_evaluation_to_decide(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.deploy(plan())
+    with monkeypatch.context() as killed:
+        killed.setattr(DeploymentStore, "commit", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rig.arrive(170, 20)
+    assert rig.slots == 2 and [d.action for d in rig.acted()] == [Action.APPLY]
+    successor = Contingencies("a", ArrivalWatch(), rig.decisions, rig.deployments, lambda: NOON)
+    assert not successor.step(rig.deployments.latest("p"))
