@@ -26,7 +26,6 @@ from millrace.control.evaluation import NO_REQUEST, Request
 from millrace.control.recent_batches import read_batches, sound
 from millrace.lake.commit_follower import CommitFollower
 from millrace.lake.control_tables import ControlTables
-from millrace.model.decision import CARRIED_OUT
 from millrace.model.deployment import Deployment
 from millrace.model.errors import Conflict, NotReady, Settled
 from millrace.model.protocols import Reconciler
@@ -45,10 +44,10 @@ def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
         observation = control_loop(spec).observe(request)
         loop = control_loop(spec)
         decision = loop.decide(observation, request)
-        loop.commit(decision, request)
+        due = loop.commit(decision, request)
         LOG.info("%s: %s", decision.action, decision.sentence)
-        if decision.action in CARRIED_OUT:
-            control_loop(spec).apply(decision.decision_id)
+        if due is not None:
+            control_loop(spec).apply(due)
     except (NotReady, Settled, Conflict) as outcome:
         LOG.info("%s", outcome)
 

@@ -35,7 +35,6 @@ from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake
 from millrace.local.stack import lifecycle, service_processes
 from millrace.local.stack.progress import say, step
-from millrace.model.decision import CARRIED_OUT
 from millrace.model.errors import Conflict, NotReady, Settled
 from millrace.model.spec import PipelineSpec
 from millrace.optimizers.registry import all_of
@@ -115,9 +114,8 @@ class SoakedLoop:
         loop = ControlLoop(self.spec, tables, gate, plant, optimizers, tracker, lambda: self.app.now)
         with suppress(NotReady, Settled, Conflict):
             decision = loop.decide(loop.observe())
-            if decision.action in CARRIED_OUT:
-                loop.commit(decision)
-                loop.apply(decision.decision_id)
+            if (due := loop.commit(decision)) is not None:
+                loop.apply(due)
 
     def upkeep(self) -> None:
         """Compact, or maintain once a day."""

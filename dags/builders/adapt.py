@@ -19,7 +19,7 @@ from millrace.dags.builders.dag_defaults import (
     slots_param,
 )
 from millrace.model.codec import from_plain, to_plain
-from millrace.model.decision import CARRIED_OUT, Action
+from millrace.model.decision import Action
 from millrace.model.spec import PipelineSpec
 from millrace.plugins.delta_commit import DeltaCommitTrigger
 from millrace.plugins.outcomes import as_airflow
@@ -39,7 +39,6 @@ THEN = {
 }
 log = logging.getLogger(__name__)
 
-BRANCHES = {**dict.fromkeys(CARRIED_OUT, "apply"), Action.AWAIT: "ask"}
 TIMEOUT = timedelta(seconds=180)
 """How long observing may take, and deciding."""
 
@@ -72,7 +71,7 @@ def build(spec: PipelineSpec) -> DAG:
         @task.branch(execution_timeout=TIMEOUT, outlets=[decisions])
         def decide(
             observed: dict[str, Any], params: dict[str, Any], dag_run: Any, ti: Any, outlet_events: Any
-        ) -> str | None:
+        ) -> list[str]:
             from millrace.control.evaluation import EvaluationInput
             from millrace.reporting.metrics import export_decision
             from millrace.reporting.spans import describe_decision
@@ -82,7 +81,7 @@ def build(spec: PipelineSpec) -> DAG:
                 observation, request = from_plain(EvaluationInput, observed), _request(params, dag_run)
                 loop = control_loop(spec)
                 decision = loop.decide(observation, request)
-                loop.commit(decision, request)  # carried out while Airflow starts the next task
+                due = loop.commit(decision, request)  # carried out while Airflow starts the next task
             export_decision(decision, (utcnow() - observation.time).total_seconds())
             describe_decision(decision)
             log.info("%s: %s", decision.action, decision.sentence)
@@ -90,14 +89,15 @@ def build(spec: PipelineSpec) -> DAG:
             for name, value in summary.items():
                 ti.xcom_push(key=name, value=value)
             outlet_events[decisions].extra.update(summary)
-            return BRANCHES.get(decision.action)
+            ti.xcom_push(key="due", value=due)
+            return [*(["apply"] if due else ()), *(["ask"] if decision.action is Action.AWAIT else ())]
 
         @task(execution_timeout=apply_timeout, retries=2, outlets=[reconfigurations_asset(spec)])
         def apply(decision_id: str) -> list[str]:
             return apply_decision(spec, decision_id)
 
         decided = decide(observe())
-        decided >> apply(decided["decision_id"])
+        decided >> apply(decided["due"])
         decided >> TriggerDagRunOperator(
             task_id="ask",
             trigger_dag_id=f"approve_{spec.name}",

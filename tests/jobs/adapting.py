@@ -64,8 +64,8 @@ class Adapting:
         except NotReady:
             time.sleep(1.0)
         else:
-            self.loop.commit(self.decisions[-1])
-            self.changes += self.loop.apply(self.decisions[-1].decision_id)
+            due = self.loop.commit(self.decisions[-1])
+            self.changes += self.loop.apply(due) if due else ()
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Evaluate until the app is as wanted."""

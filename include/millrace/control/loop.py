@@ -117,7 +117,7 @@ class ControlLoop:
         advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
         return self._log(decision) if advice or decision.action is Action.AWAIT else decision
 
-    def commit(self, decision: Decision, request: Request = NO_REQUEST) -> None:
+    def commit(self, decision: Decision, request: Request = NO_REQUEST) -> str | None:
         """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.
 
         What stands against it, :meth:`apply` meets again and says. Of a Decision that changes nothing, what it plans
@@ -125,16 +125,36 @@ class ControlLoop:
 
         Args:
             decision: The Decision.
-            request: What a person asked of the evaluation; a dry run commits nothing.
+            request: A person's request to the evaluation; a dry run commits nothing.
+
+        Returns:
+            Id of the Decision to :meth:`apply`: this one, or one that an agent has made since the last evaluation. None
+            if there is nothing to carry out.
         """
         if request.dry_run:
-            return
-        if decision.action not in CARRIED_OUT:
-            self._log_planned_ahead()
+            return None
+        made = self._made_by_agent()
+        if decision.action in CARRIED_OUT:
+            with suppress(Settled, Conflict):
+                commit_version(self.spec, self.tables, decision, self.clock)
+        elif made is not None and not self._is_on_record(made):
+            return made.decision_id
+        else:
             renew_plan(self.tables.deployments, decision, self.spec)
-            return
-        with suppress(Settled, Conflict):
-            commit_version(self.spec, self.tables, decision, self.clock)
+        if made is not None:
+            self._log(made)  # drivers have no access to MLflow
+        return decision.decision_id if decision.action in CARRIED_OUT else None
+
+    def _made_by_agent(self) -> Decision | None:
+        """Return the Decision behind the newest version if the driver's agent made it."""
+        current = self.tables.deployments.latest(self.spec.name)
+        if current is None or current.author != BY_CONTINGENCY or current.decision_id is None:
+            return None
+        return find_decision(self.tables, self.spec.name, current.decision_id)
+
+    def _is_on_record(self, decision: Decision) -> bool:
+        changes = self.tables.reconfigurations.recent(self.spec.name, since=decision.time)
+        return any(change.decision_id == decision.decision_id and change.ended for change in changes)
 
     def apply(self, decision_id: str, approved_by: str | None = None) -> tuple[Reconfiguration, ...]:
         """Make a Decision real, see :func:`~millrace.control.apply.apply_decision`, and log it to MLflow."""
@@ -143,12 +163,6 @@ class ControlLoop:
             return apply_decision(self.spec, self.tables, self.plant, decision, self.clock, approved_by)
         finally:
             self._log(decision)
-
-    def _log_planned_ahead(self) -> None:
-        """Log the change that an agent made between two evaluations: drivers know nothing of MLflow."""
-        current = self.tables.deployments.latest(self.spec.name)
-        if current is not None and current.author == BY_CONTINGENCY and current.decision_id is not None:
-            self._log(find_decision(self.tables, self.spec.name, current.decision_id))
 
     def _log(self, decision: Decision) -> Decision:
         """Log a Decision to MLflow, once, and return it with its run."""

@@ -69,7 +69,9 @@ def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_change_that_an_agent_made_is_logged_by_the_next_evaluation(tmp_path: Path, mlflow_uri: str) -> None:
+def test_change_that_an_agent_made_is_recorded_and_logged_after_the_next_evaluation(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
     from mlflow import MlflowClient
 
     w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri()))
@@ -87,7 +89,11 @@ def test_change_that_an_agent_made_is_logged_by_the_next_evaluation(tmp_path: Pa
     w.plant.arrival = 800.0
     hold = w.loop.decide(w.loop.observe())
     assert hold.action is Action.HOLD
-    w.loop.commit(hold)
+    assert w.loop.commit(hold) == made.decision_id
+    (change_made,) = w.loop.apply(made.decision_id)
+    assert change_made.decision_id == made.decision_id
+    ReconfigurationStore(w.lake).record(change_made)
+    assert w.loop.commit(hold) is None
     (stored,) = DecisionStore(w.lake).with_runs([made])
     assert stored.mlflow_run_id is not None
     run = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id)
