@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
 from millrace.model.decision import Action
 from tests.airflow_home import write_pipeline
-from tests.dags.runs import launched, overloaded, run
+from tests.dags.runs import launched, overloaded, run, waiting
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 
@@ -103,6 +104,25 @@ def test_adapt_when_apply_fails_then_the_decision_is_kept(lake: Lake, monkeypatc
     decision = DecisionStore(lake).last("tiny")
     assert decision is not None and decision.action is Action.APPLY
     assert calls == [decision.decision_id]
+
+
+def test_adapt_applies_what_the_agent_decided_since_the_last_evaluation(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from millrace.control.loop import ControlLoop
+
+    applied = []
+    monkeypatch.setattr(ControlLoop, "apply", lambda self, decision_id, approved_by: applied.append(decision_id) or ())
+    made = waiting(lake, launched(lake))
+    target = made.target
+    assert target is not None
+    DeploymentStore(lake).commit(replace(target, author="contingency"), made.base_version)
+    overloaded(lake)
+    _, tasks = run("adapt_tiny")
+    assert (tasks["decide"], tasks["ask"]) == ("success", "skipped")
+    decision = DecisionStore(lake).last("tiny")
+    assert decision is not None and decision.action is Action.HOLD
+    assert applied == [made.decision_id]
 
 
 def test_adapt_when_decide_is_killed_then_its_retry_finds_the_decision(
