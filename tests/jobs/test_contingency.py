@@ -11,39 +11,45 @@ import pytest
 
 from millrace.model.contingency import describe
 from millrace.model.decision import Action, Outcome
+from millrace.model.deployment import Deployment
 from tests.include.runtime.telemetry.arriving import arriving, table
 from tests.jobs.adapting import adapting, embedded_cluster
 from tests.jobs.driving import until
-from tests.jobs.totals import HIGH, LOW, expected_totals, spec_text, total
+from tests.jobs.totals import LOW, expected_totals, spec_text, total
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_rise_that_no_evaluation_sees_gets_the_slots_that_were_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def first_rate(deployment: Deployment) -> float | None:
+    """Return the rate above which more slots are planned; None if there is no such plan."""
+    plan = deployment.contingencies
+    return None if plan is None else next((line.above_rows_per_s for line in plan.lines), None)
+
+
+def test_rise_between_evaluations_gets_the_planned_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = tmp_path / "totals.json"
     with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
         write = table(tmp_path / "in")
         arrivals = feed.enter_context(arriving(write, LOW))
         with adapting(tmp_path / "totals.yaml", spec_text(tmp_path)) as pipeline:
-            pipeline.until(lambda: pipeline.deployment().contingencies is not None)
+            pipeline.until(lambda: first_rate(pipeline.deployment()) is not None)
             planned = pipeline.deployment()
-            assert planned.contingencies is not None and describe(planned.contingencies.lines) in planned.reason
+            above = first_rate(planned)
+            assert above is not None and planned.contingencies is not None
             risen = time.monotonic()
-            arrivals.rows_per_s = HIGH
+            arrivals.rows_per_s = 1.5 * above
             until(lambda: pipeline.deployment().author == "contingency", "slots without an evaluation")
             acted = pipeline.deployment()
-            print(f"rise -> version: {time.monotonic() - risen:.1f} s")
+            print(f"{describe(planned.contingencies.lines)} {acted.reason} After {time.monotonic() - risen:.1f} s.")
             pipeline.until(lambda: any(c.to_version == acted.version and c.ended for c in pipeline.changes))
-            print(f"rise -> executors on record: {time.monotonic() - risen:.1f} s")
+            print(f"Executors on record after {time.monotonic() - risen:.1f} s.")
             arrivals.rows_per_s = LOW
             pipeline.until(lambda: pipeline.app().slots == 2)
             feed.close()
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
 
-    assert acted.apps["totals"].slots > 2 and acted.contingencies is None
+    assert acted.apps["totals"].slots > planned.apps["totals"].slots and acted.contingencies is None
     decision = pipeline.loop.tables.decisions.get(acted.decision_id or "")
     assert decision is not None and (decision.action, decision.reason_code) == (Action.APPLY, "contingency")
     (change,) = [c for c in pipeline.changes if c.to_version == acted.version]
