@@ -1,8 +1,8 @@
-"""What an optimizer is, and all that one needs of Millrace: import it from here.
+"""The optimizer interface: import everything that an optimizer needs of Millrace from here.
 
-An optimizer is a class with the attribute ``Options``, a subclass of :class:`Options`; it is made with an instance of
-that and answers ``propose``. :mod:`millrace.optimizers.registry` makes it known by name,
-:mod:`millrace.optimizers.conformance` tests it, and ``docs/optimizers.md`` shows a complete one.
+An optimizer is a class with an attribute ``Options``, a subclass of :class:`Options`. It is constructed with an
+instance of it and has a method ``propose``. :mod:`millrace.optimizers.registry` finds it by name,
+:mod:`millrace.optimizers.conformance` tests it, and ``docs/optimizers.md`` shows a complete example.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ FromList = BeforeValidator(lambda given: tuple(given) if isinstance(given, list)
 
 
 class Options(BaseModel):
-    """Base of an optimizer's options: each a pydantic field with a default and its range.
+    """Base class of an optimizer's options: each is a pydantic field with a default and a range.
 
-    Types are strict: ``"0.1"`` and ``true`` are no numbers. A check over several fields is a ``model_validator`` that
-    raises a :class:`MillraceError` of its own.
+    Types are strict: ``"0.1"`` and ``true`` are not numbers. To check several fields together, write a
+    ``model_validator`` that raises a :class:`MillraceError`.
 
     Attributes:
-        section: Key of the spec that the options stand under; errors name it.
+        section: Key of the spec section with the options; errors name it.
 
     Raises:
-        MillraceError: On construction, if a name is unknown, or a value of a wrong type or out of range; with key,
-            value, allowed range and remedy.
+        MillraceError: On construction, if an option is unknown or a value has the wrong type or is out of range; with
+            key, value, allowed range and remedy.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -63,12 +63,12 @@ class Options(BaseModel):
 
     @classmethod
     def read(cls, given: Mapping[Any, Any]) -> Self:
-        """Return the options that a section of a spec holds; what is absent has its default."""
+        """Return the options from a section of a spec; missing options get their defaults."""
         return cls(**{str(name): value for name, value in given.items()})
 
 
 def _refusal(model: type[Options], error: ValidationError) -> MillraceError:
-    """Return the first of pydantic's errors as people read it."""
+    """Return the first pydantic error as a readable one."""
     first = error.errors(include_url=False)[0]
     location = [part for part in first["loc"] if part != "[key]"]
     key = model.section + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
@@ -84,7 +84,7 @@ def _refusal(model: type[Options], error: ValidationError) -> MillraceError:
 
 
 def allowed_values(field: FieldInfo) -> str | None:
-    """Return what a field may be set to, for people; None unless it is a word, a switch or a number."""
+    """Return the allowed values of a field as text; None unless it is a word, a switch or a number."""
     kind: Any = field.annotation
     if get_origin(kind) in (Union, UnionType):
         kind = next(k for k in get_args(kind) if k is not NoneType)

@@ -1,7 +1,7 @@
-"""How much memory an executor gets: more of it, once, where executors die of too little.
+"""Give executors more memory, once, if they die of too little.
 
-Not from a paper. One more restart is worth it where executors keep dying; a second one would hide what a person has to
-look at: a leak, or a partition too large for any executor.
+Not from a paper. One more restart is worth it if executors keep dying. A second would hide a problem that a person must
+solve: a leak, or a partition too large for any executor.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from millrace.optimizers.memory import mapping, whole
 NAME = "executor_memory"
 FIELD = "executor_memory_mb"
 FEWEST_DEATHS = 2
-"""A single death may be somebody's kill -9."""
+"""A single death may be a manual kill -9."""
 FACTOR = 2
 
 
 class NoOptions(Options):
-    """There is nothing to set."""
+    """No options."""
 
 
 class ExecutorMemory:
-    """Doubles the memory of an app's executors where they die of too little, once from where its spec starts.
+    """Double the memory of an app's executors if they die of too little, once per value in its spec.
 
     Args:
         options: None.
@@ -33,7 +33,7 @@ class ExecutorMemory:
         self.options = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say how much memory an executor needs, and remember from where it was raised."""
+        """Propose the memory of an executor, and remember the value before it was raised."""
         raised = {app: whole(value) for app, value in mapping(memory.get("raised_from")).items()}
         for app in signals.apps:
             deployed = current.apps.get(app.app)
@@ -41,10 +41,10 @@ class ExecutorMemory:
             if size is None or app.memory_deaths < FEWEST_DEATHS:
                 continue
             before = size.memory_mb
-            died = f"{app.memory_deaths} executors with {before:,} MB died of memory"
+            died = f"{app.memory_deaths} executors with {before:,} MB ran out of memory"
             start = raised.get(app.app)
             if start is not None and before in (start, FACTOR * start):
-                remedy = "More was tried once: look for a leak or a large key, or set executor in the spec."
+                remedy = "More memory was tried once: look for a leak or a large key, or set executor in the spec."
                 return Proposal(NAME, (), "memory_raised_before", f"{died}. {remedy}"), memory
             change = Change(app.app, FIELD, before, FACTOR * before)
             sentence = f"{died}; they get {FACTOR * before:,} MB, once"

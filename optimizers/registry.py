@@ -1,12 +1,12 @@
-"""From the names in a pipeline's spec to its optimizers.
+"""Find optimizers by the names in a pipeline's spec.
 
-How parallel each operator is to be: ``flow`` is the default; ``conttune`` (the paper's, literal and strong), ``ds2``,
-``dhalion``, ``random`` and ``dragster`` are its rivals, all usable live. Where key groups are to sit: ``albic``. Where
-input streams are to enter: ``drfm``. How a stream join is to be set: ``esj``. How much memory executors get:
-``executor_memory``.
+Parallelism of each operator: ``flow`` is the default. ``conttune`` is the paper's tuner (literal and strong); ``ds2``,
+``dhalion``, ``random`` and ``dragster`` are its rivals. All of them can run live. Placement of key groups: ``albic``.
+Admission of input streams: ``drfm``. Settings of a stream join: ``esj``. Executor memory: ``executor_memory``.
 
-A tuner of your own is an installed package with an entry point of the group ``millrace.optimizers``, named as specs
-name it (``docs/optimizers.md``). Optimizers are imported when they are made: Airflow parses DAG files that import this.
+To add a tuner, install a package with an entry point in the group ``millrace.optimizers``, named as in specs
+(``docs/optimizers.md``). Optimizers are imported only when they are constructed, because DAG files import this module
+and Airflow parses them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from millrace.model.protocols import Optimizer
 from millrace.model.spec import MEMORY_OPTIMIZER, PipelineSpec
 
 GROUP = "millrace.optimizers"
-"""Entry points of this group are tuners."""
+"""Group of the entry points that are tuners."""
 
 Section = Mapping[str, Any]
-"""What a spec says to an optimizer: the options of a tuner or of ``placement``, or all of ``admission`` or ``join``."""
+"""What a spec passes to an optimizer: the options of a tuner or of ``placement``, or all of ``admission`` or ``join``.
+"""
 
 
 class Role(StrEnum):
@@ -40,11 +41,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Registration:
-    """An optimizer that specs can ask for.
+    """An optimizer that specs can name.
 
     Attributes:
         name: Its name in specs, proposals and the lake.
-        role: What it decides.
+        role: Its role.
         path: Its class as ``module:Class``.
     """
 
@@ -53,7 +54,7 @@ class Registration:
     path: str
 
     def make(self, section: Section) -> Optimizer:
-        """Return one with these options; what is absent has its default.
+        """Return an optimizer with these options; missing options get their defaults.
 
         Raises:
             MillraceError: If it cannot be imported, an option or a value is unknown, or values contradict each other.
@@ -87,12 +88,12 @@ def names() -> tuple[str, ...]:
 
 
 def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
-    """Return an optimizer by its name; a built-in name cannot be taken by another.
+    """Return an optimizer by its name; packages cannot replace a built-in one.
 
     Args:
         name: A name that is registered for the role.
-        section: Its options by name, or its whole section; what is absent has its default.
-        role: What it is to decide.
+        section: Its options by name, or its whole section; missing options get their defaults.
+        role: Its role.
 
     Raises:
         MillraceError: If the name, an option or a value is unknown, or values contradict each other.
@@ -113,7 +114,7 @@ def _all() -> Iterator[Registration]:
 
 
 def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
-    """Return the optimizers that a spec asks for, by the names that decisions know them by.
+    """Return the optimizers that a spec asks for, by the names used in decisions.
 
     Raises:
         MillraceError: If a name, an option or a value is unknown, or two contradict each other.
@@ -130,7 +131,7 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
 
 
 def problems(specs: Iterable[PipelineSpec]) -> list[MillraceError]:
-    """Return what is wrong with what specs say to their optimizers, the first of each."""
+    """Return the first error of each spec whose optimizers cannot be created."""
     errors = []
     for spec in specs:
         try:

@@ -1,6 +1,6 @@
-"""A placement of groups on nodes that is being changed: loads, costs and caps are kept up with every move.
+"""A placement of groups on nodes during a search: every move updates loads, costs and use of caps.
 
-Loads here are raw, that is sums of w in points of a node of capacity 1; a node's own load is raw / c.
+Loads here are raw: sums of w in points of a node of capacity 1. A node's own load is raw / c.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from millrace.optimizers.albic.problem import Bools, Floats, Ints
 
 
 class Assignment:
-    """Node of each group, and what follows for nodes.
+    """Node of each group, and the resulting loads and uses of the nodes.
 
     Attributes:
-        problem: What it is a solution of.
+        problem: The problem that it solves.
         node: Node of each group, shape (K,).
         raw: Sum of loads on each node, shape (N,).
-        spent: What the moves cost so far.
+        spent: Cost of the moves so far.
         used: Use of the other resources, shape (R, N).
-        ceiling: What may be used of them: the limit, or where it was exceeded already, no more than that.
+        ceiling: Allowed use of them: the limit, or the current use if that exceeds the limit.
         load_limit: Load that nodes may have, raw points, shape (N,); infinite unless set.
     """
 
     def __init__(self, problem: BalanceProblem, node: Ints | None = None) -> None:
-        """Set up an assignment; without a placement, that of the problem's start."""
+        """Set up an assignment; without a placement, it is the problem's start."""
         self.problem = problem
         self.node = (problem.start if node is None else node).copy()
         self.raw = problem.raw(self.node)
@@ -40,21 +40,21 @@ class Assignment:
         self._members = [order[a:b] for a, b in pairwise(bounds.tolist())]
 
     def copy_with(self, node: Ints, problem: BalanceProblem | None = None) -> Assignment:
-        """Return another placement under the same limits, of a restricted problem if one is given."""
+        """Return another placement under the same limits; of a restricted problem if one is given."""
         other = Assignment(self.problem if problem is None else problem, node)
         other.ceiling, other.load_limit = self.ceiling.copy(), self.load_limit
         return other
 
     def overfull(self) -> bool:
-        """Say whether a node has more load than it may."""
+        """Return whether a node has more load than allowed."""
         return bool((self.raw > self.load_limit * (1 + SLACK)).any())
 
     def within_caps(self) -> bool:
-        """Say whether no cap is exceeded further than it may be."""
+        """Return whether no cap is exceeded beyond its ceiling."""
         return bool((self.used <= self.ceiling * (1 + SLACK)).all())
 
     def members(self, node: int) -> Ints:
-        """Return the groups on a node, in no order."""
+        """Return the groups on a node, unordered."""
         return self._members[node]
 
     def deviation(self) -> Floats:
@@ -67,7 +67,7 @@ class Assignment:
         return float(np.abs(self.deviation()).max())
 
     def price(self, groups: Ints, nodes: Ints) -> Floats:
-        """Return what it adds to the cost to put groups on nodes, shapes broadcast; negative on the way home."""
+        """Return the cost added by putting groups on nodes, shapes broadcast; negative if a group returns home."""
         problem = self.problem
         placed = problem.home[groups] >= 0
         after = placed & (problem.home[groups] != nodes)
@@ -75,18 +75,18 @@ class Assignment:
         return np.asarray(problem.price[groups] * (after.astype(float) - before))
 
     def left(self) -> float:
-        """Return what may still be spent, rounding errors forgiven."""
+        """Return the unspent budget, with a tolerance for rounding."""
         return self.problem.affordable - self.spent
 
     def fits(self, groups: Ints, nodes: Ints) -> Bools:
-        """Say whether groups may be added to nodes without exceeding a cap, shapes broadcast."""
+        """Return whether groups can be added to nodes without exceeding a cap, shapes broadcast."""
         allowed = np.ones(np.broadcast_shapes(groups.shape, nodes.shape), dtype=bool)
         for use, used, ceiling in zip(self.problem.use, self.used, self.ceiling, strict=True):
             allowed &= used[nodes] + use[groups] <= ceiling[nodes] * (1 + SLACK)
         return allowed
 
     def exchangeable(self, groups: Ints, others: Ints) -> Bools:
-        """Say whether groups may change places with others without exceeding a cap, shapes broadcast."""
+        """Return whether groups can change places with others without exceeding a cap, shapes broadcast."""
         shape = np.broadcast_shapes(groups.shape, others.shape)
         allowed = np.ones(shape, dtype=bool)
         here, there = self.node[groups], self.node[others]
@@ -113,11 +113,11 @@ class Assignment:
         self.node[group] = to
 
     def exchange(self, group: int, other: int) -> None:
-        """Let two groups change places."""
+        """Swap the nodes of two groups."""
         here, there = int(self.node[group]), int(self.node[other])
         self.move(group, there)
         self.move(other, here)
 
     def tighten(self) -> None:
-        """Let no cap be exceeded further than it is now."""
+        """Lower the ceilings to the current use, but not below the limits."""
         self.ceiling = np.minimum(self.ceiling, np.maximum(self.problem.limit, self.used))

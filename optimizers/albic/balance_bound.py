@@ -2,30 +2,30 @@
 
 Symbols:
     d        load distance, points; node i has to end within c_i (mean - d) .. c_i (mean + d)
-    p_i      groups that node i must give away at least
-    q_i      groups that node i must get at least
-    P_i, S_i load of its so many heaviest, or lightest groups
-    T, R     load of the so many heaviest, or lightest groups of all
+    p_i      least number of groups that node i must give away
+    q_i      least number of groups that node i must get
+    P_i, S_i load of this many heaviest, or lightest, groups of node i
+    T, R     load of this many heaviest, or lightest, groups of all
 
-A node that gives p and gets q groups ends between raw_i - P_i(p) + R(q) and raw_i - S_i(p) + T(q). For that to meet its
-band p has to be the least with P_i(p) >= raw_i + R(q) - c_i (mean + d), and q the least with
+A node that gives p and gets q groups ends between raw_i - P_i(p) + R(q) and raw_i - S_i(p) + T(q). To end in its band,
+it needs at least the least p with P_i(p) >= raw_i + R(q) - c_i (mean + d), and the least q with
 T(q) >= c_i (mean - d) - raw_i + S_i(p). Each only grows with the other, so raising them in turn from 0 ends at the
-least of both. (A node 0.3 above the mean with groups of 2.5 only cannot just give one: it has to get one as well.)
+least of both. (A node 0.3 above the mean whose groups are all 2.5 cannot just give one: it has to get one as well.)
 
-For a d to be reached it is necessary that
+A distance d can only be reached if
     price of all p_i + price of what removed nodes must give for the kept ones to get their share <= budget   (1)
     price of all q_i <= budget                                                                                (2)
     nodes below the band get what they lack from groups of other nodes, which give p_i at least               (3)
-All three only ease as d grows, so the least d that meets them is found by bisection. Where all prices are equal they
-count; otherwise a price is the greater of the fractional knapsack (heaviest per price first) and of the count at the
-lowest prices. Groups without a node cost nothing, and may serve every node.
+All three only ease as d grows, so bisection finds the least d that meets them. If all prices are equal, groups are
+counted. Otherwise a price is the greater of the fractional knapsack (heaviest per price first) and the count at the
+lowest prices. Groups without a node cost nothing and can serve every node.
 
-Beside that, whatever the budget: a group sits somewhere (4), and some node has at least, or at most, its share of the
-heaviest groups (5).
+At any budget, every group is on some node (4), and some node has at least, or at most, its share of the heaviest groups
+(5).
 
 Caps are ignored, which only weakens the bound. Pinned groups count as being on their pins already.
 
-Reference: own; Section 4.3.1 of [ALBIC] has no bound but the solver's.
+Reference: own; Section 4.3.1 of [ALBIC] has only the solver's bound.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Pro
 from millrace.optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 
 RESOLUTION = 1e-5
-"""Points to which the bisection goes."""
+"""Points at which the bisection stops."""
 SMALL = 100_000
-"""Nodes times groups up to which sums of groups are distinguished."""
+"""Nodes times groups up to which single sums of groups are distinguished."""
 
 
 def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
     """Return a load distance that no plan can undercut, points, >= 0.
 
     Args:
-        problem: The problem; loads are taken as they are under the present placement.
+        problem: The problem; loads are those under the present placement.
         pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
     """
     return bound_of(balance_problem(problem, pinned))
@@ -65,7 +65,7 @@ def bound_of(problem: BalanceProblem) -> float:
 
 
 def _bisect(met: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the greatest d that is known not to be met, or ``low`` where that is met."""
+    """Return the greatest d that is known to be unreachable, or ``low`` if ``low`` can be reached."""
     if high <= low or met(low):
         return low
     while high - low > RESOLUTION:
@@ -75,7 +75,7 @@ def _bisect(met: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _giants(problem: BalanceProblem) -> float:
-    """Return (4): the deviation that a single group forces on the node where it sits."""
+    """Return (4): the deviation that a single group forces on its node."""
     if not len(problem.load):
         return 0.0
     kept = problem.kept
@@ -88,7 +88,7 @@ def _giants(problem: BalanceProblem) -> float:
 
 
 def _shares(problem: BalanceProblem) -> float:
-    """Return (5): with K groups on n nodes, one of them has K / n or more, and one K / n or fewer."""
+    """Return (5): with K groups on n nodes, some node has K / n or more, and some K / n or fewer."""
     if not problem.kept.all() or not len(problem.load):
         return 0.0
     nodes, groups = len(problem.capacity), len(problem.load)
@@ -122,7 +122,7 @@ class Needs:
         order = np.argsort(-problem.load[movable], kind="stable")
         self._load, self._price = problem.load[movable][order], problem.price[movable][order]
         self._place = place[movable][order]
-        # where each is in its pile, heaviest first
+        # position of each group in its pile, heaviest first
         rank = np.empty(len(order), dtype=np.intp)
         inner = np.argsort(self._place, kind="stable")
         firsts = np.searchsorted(self._place[inner], np.arange(nodes + 1))
@@ -130,13 +130,13 @@ class Needs:
         self._rank = rank
 
     def worst(self) -> float:
-        """Return a distance that always can be met."""
+        """Return a distance that can always be met."""
         problem = self.problem
         loads = self.raw[problem.kept] / problem.capacity[problem.kept]
         return float(max(np.abs(loads - problem.mean).max(), problem.mean))
 
     def met(self, d: float) -> bool:
-        """Say whether a distance meets all conditions."""
+        """Return whether a distance meets all conditions."""
         problem = self.problem
         kept, share = self._kept, problem.capacity[self._kept]
         above = self.raw[kept] - share * (problem.mean + d)
@@ -154,7 +154,7 @@ class Needs:
         return not cold.any() or self._pool(kept[cold], float(below[cold].sum()), kept, p)
 
     def met_by_sums(self, bound: float) -> Callable[[float], bool]:
-        """Return a sharper test for distances from a bound on; one that is always met where it does not apply."""
+        """Return a sharper test for distances above a bound; it always passes if it does not apply."""
         problem, kept = self.problem, self._kept
         moves = self.left / self._outs.unit if self._outs.equal and self._outs.unit > 0 else np.inf
         share = problem.capacity[kept]
@@ -187,7 +187,7 @@ class Needs:
         return met
 
     def _least(self, kept: Ints, above: Floats, below: Floats) -> tuple[Ints, Ints, Floats, Floats] | None:
-        """Return p, q, and what they have to weigh, shape of ``kept`` each; None where no number does."""
+        """Return p, q, and the loads that they must cover, shape of ``kept`` each; None if no number does."""
         one = np.zeros_like(kept)
         p, q = np.zeros_like(kept), np.zeros_like(kept)
         most = self._ins.heavy.size(one)
@@ -202,7 +202,7 @@ class Needs:
             p, q = more_p, more_q
 
     def _drained(self, short: float) -> float:
-        """Return the least price at which removed nodes give what kept ones are short of; infinite if they cannot."""
+        """Return the least price at which removed nodes give the load that kept nodes lack; infinite if they cannot."""
         if short <= GRAIN * (self.raw.sum() + 1.0):
             return 0.0
         removed, need = np.array([len(self.problem.capacity)]), np.array([short])
@@ -210,7 +210,7 @@ class Needs:
         return float(self._outs.least(removed, count, need)[0])
 
     def _pool(self, cold: Ints, need: float, kept: Ints, p: Ints) -> bool:
-        """Say whether (3) holds."""
+        """Return whether (3) holds."""
         need -= self.loose
         if need <= GRAIN * (self.raw.sum() + 1.0):
             return True

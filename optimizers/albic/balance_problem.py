@@ -1,4 +1,4 @@
-"""The balancer's problem: every group has one fixed load, and pinned groups are on their pins already.
+"""The balancer's problem: every group has one fixed load, and pinned groups are already on their pins.
 
 Symbols (shapes):
     w (K,)   load of each group, points of a node of capacity 1
@@ -25,21 +25,21 @@ SLACK = 1e-9
 
 @dataclass(frozen=True)
 class BalanceProblem:
-    """Groups of fixed loads on nodes, and what a plan may change.
+    """Groups with fixed loads on nodes, and what a plan may change.
 
     Attributes:
         load: w, shape (K,), >= 0.
         home: Present node of each group, shape (K,), UNPLACED without one.
-        start: Where each group is before the search: on its pin, or at home, shape (K,).
+        start: Node of each group before the search: its pin, or home, shape (K,).
         fixed: Groups that the search must leave where they start, shape (K,).
-        price: What each costs away from home, shape (K,); 0 for those without one.
-        budget: What all may cost together, pinned ones included.
+        price: Cost of each group away from home, shape (K,); 0 for groups without a home.
+        budget: Limit of the total cost, pinned groups included.
         capacity: c, shape (N,).
         kept: Nodes that stay, shape (N,).
         mean: Load of every kept node if all were equally loaded, points.
         use: Use of the other resources by each group, shape (R, K).
-        limit: What nodes have of them, shape (R, N).
-        dropped: The pins could not be met together, so every pinned group stays where it is.
+        limit: Capacity of the nodes in them, shape (R, N).
+        dropped: The pins could not be met together, so no pinned group moves.
     """
 
     load: Floats
@@ -57,11 +57,11 @@ class BalanceProblem:
 
     @property
     def affordable(self) -> float:
-        """What may be spent, rounding errors forgiven."""
+        """Budget, with a tolerance for rounding."""
         return self.budget + SLACK * max(1.0, self.budget) if np.isfinite(self.budget) else np.inf
 
     def away(self, node: Ints) -> Floats:
-        """Return what each group costs under a placement, shape (K,)."""
+        """Return the cost of each group under a placement, shape (K,)."""
         return np.where((self.home >= 0) & (node != self.home), self.price, 0.0)
 
     def raw(self, node: Ints) -> Floats:
@@ -71,7 +71,7 @@ class BalanceProblem:
         return sums.astype(np.float64)
 
     def used(self, node: Ints) -> Floats:
-        """Return what is used of the other resources on each node, shape (R, N)."""
+        """Return the use of the other resources on each node, shape (R, N)."""
         placed = node >= 0
         nodes = len(self.capacity)
         rows = [np.bincount(node[placed], weights=row[placed], minlength=nodes) for row in self.use]
@@ -85,8 +85,8 @@ class BalanceProblem:
 def balance_problem(problem: Problem, pinned: Ints | None = None) -> BalanceProblem:
     """Fix the loads as they are under the present placement, and put pinned groups on their pins.
 
-    Pins that cost more than the budget together, that lead onto a removed node, or that exceed a cap further than it
-    is exceeded already, are dropped whole: what belongs together is not torn apart, and its groups stay.
+    All pins are dropped if together they cost more than the budget, lead onto a removed node, or exceed a cap further
+    than it is exceeded already. Pinned groups belong together, so none moves alone.
 
     Args:
         problem: The problem.

@@ -1,17 +1,18 @@
 """The certified balancer: a plan within the budget, and a load distance that no plan can undercut.
 
-A plan goes through stages: every group gets a node, exceeded caps are eased, removed nodes are drained
-(:mod:`constraints` has the order), then the load distance is brought down, and last, what
-does not help it is taken back. A move is never made for less than rounding.
+First, every group gets a node, exceeded caps are eased and removed nodes are drained (in the order of
+:mod:`constraints`). Then the load distance is reduced. Finally, moves that do not help it are taken back. No move is
+made for a gain that could be rounding.
 
-The load distance is brought down by aiming: at the proven bound first, then between what was reached and what was not,
-from where the stages before left off and from the best plan so far (:mod:`band_search`).
+To reduce the load distance, the search aims at one distance after another: first the proven bound, then halfway between
+the last missed and the best reached one. It starts from the result of the earlier stages and from the best plan so far
+(:mod:`band_search`).
 
-Loads of groups are taken as they are under the present placement, whoever sits beside whom afterwards. It ignores flows
-otherwise; the joint search does not.
+Loads of groups are those under the present placement, whichever groups are together afterwards. Flows are otherwise
+ignored; the joint search uses them.
 
-Reference: own; the aim is that of the MILP in [ALBIC] Section 4.3.1. Deviations: d is minimised first, then what the
-moves cost; the paper's d_u and d_l are left to :mod:`paper.milp`.
+Reference: own; the aim is that of the MILP in [ALBIC] Section 4.3.1. Deviations: d is minimised first, then the cost of
+the moves; the paper's d_u and d_l are left to :mod:`paper.milp`.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from millrace.optimizers.albic.constraints import drain, ease_caps, load_ceiling
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
 
 AIMS = 7
-"""Load distances that are aimed at, one after another."""
+"""Number of load distances to aim at."""
 NEAR = 0.001
 """Points above the bound that are as good as the bound."""
 SMALL = 100_000
-"""Nodes times groups up to which all that is done."""
+"""Nodes times groups up to which the full search runs."""
 LARGE_AIMS = 2
-"""Load distances that are aimed at on larger problems, each from where the one before left off."""
+"""Number of load distances to aim at on larger problems, each from the result of the one before."""
 LARGE_OFFSET = 0.1
-"""Points above the bound that are aimed at first there: every node is brought so far before any is brought nearer."""
+"""First aim on larger problems, points above the bound: all nodes come this near before any comes nearer."""
 RETRIES = 5
-"""How often a dead end is tried again for each aim, at most."""
+"""Retries per aim after a dead end."""
 ROUNDS = 3
-"""How often nodes are set aside that fix the load distance, to balance the others."""
+"""How often nodes that fix the load distance are set aside to balance the others."""
 WORTH = 1.0
-"""Points from their own mean up to which the others are left alone."""
+"""The other nodes are left alone up to this many points from their own mean."""
 
 
 def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> Plan:
-    """Return a plan within the budget, and how good it is at most.
+    """Return a plan within the budget, and a bound on its quality.
 
     Args:
         problem: The problem. Loads are those under the present placement.
-        pinned: Node that each group must be on afterwards, shape (K,), -1 for any. Pins cost what their moves cost.
-            If they exceed the budget or a cap, or lead onto a removed node, all pinned groups stay where they are, and
-            the stage says so.
-        seed: Of the search; the same problem and seed give the same plan.
+        pinned: Node that each group must be on afterwards, shape (K,), -1 for any. Pins cost as much as their moves. If
+            they exceed the budget or a cap, or lead onto a removed node, all pinned groups stay where they are, and the
+            stage says so.
+        seed: Seed of the search; the same problem and seed give the same plan.
     """
     fixed = balance_problem(problem, pinned)
     assignment = Assignment(fixed)
@@ -75,7 +76,7 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
 
 
 def _descend(start: Assignment, bound: float, rng: np.random.Generator) -> Assignment:
-    """Bring the load distance down by aiming at ever nearer ones."""
+    """Reduce the load distance by aiming nearer and nearer."""
     problem = start.problem
     small = len(problem.capacity) * len(problem.load) <= SMALL
     aims, offset, retries = (AIMS, NEAR / 2, RETRIES) if small else (LARGE_AIMS, LARGE_OFFSET, 0)
@@ -97,7 +98,7 @@ def _descend(start: Assignment, bound: float, rng: np.random.Generator) -> Assig
 
 
 def _balance_others(assignment: Assignment, rng: np.random.Generator) -> Assignment:
-    """Balance what is left when a few nodes fix the load distance: a heavy group must not excuse all the others."""
+    """Balance the other nodes if a few nodes fix the load distance: one heavy group must not excuse the rest."""
     whole = assignment.problem
     for _ in range(ROUNDS):
         problem = assignment.problem
@@ -117,7 +118,7 @@ def _balance_others(assignment: Assignment, rng: np.random.Generator) -> Assignm
 
 
 def _give_back(assignment: Assignment) -> None:
-    """Take back moves that the load distance does not need, the dearest first."""
+    """Take back moves that the load distance does not need, the most expensive first."""
     problem = assignment.problem
     limit = assignment.distance() * (1 + 1e-12)
     moved = np.flatnonzero((assignment.node != problem.home) & (problem.home >= 0) & ~problem.fixed)

@@ -1,12 +1,12 @@
 """Bring every node into a band of loads with few moves: the worst node first, by moves and swaps.
 
-A node's violation is how far it is outside the band, points. Each step takes the worst node and considers all moves
-of its groups to its partners, of theirs to it, and all swaps; the one that takes away most violation for its price is
-made. What leads home earns its price back. Where none helps, two nodes exchange all groups that came to them: few moves
-are soon spent, and what is left to choose is which node gets the most. When nothing helps any more some moves are taken
-back, and the search goes on from there; the best placement seen is kept.
+A node's violation is its distance from the band, points. Each step takes the worst node and considers all moves of its
+groups to its partners, all moves from them, and all swaps. It makes the one that removes most violation for its price.
+A move back home earns its price back. If none helps, two nodes exchange all groups that came to them: few moves are
+soon spent, and the remaining choice is which node gets the most. If nothing helps any more, some moves are taken back
+and the search continues from there. The best placement seen is kept.
 
-Partners are all nodes on small problems, the nodes farthest on the other side on large ones.
+On small problems all nodes are partners, on large ones the nodes farthest on the other side.
 
 Reference: own; [ALBIC] Section 4.3.1 leaves this to a solver, which at 40 nodes does worse than Flux in 10 s.
 """
@@ -24,29 +24,29 @@ from millrace.optimizers.albic.problem import Floats, Ints
 ALL_PARTNERS = 80_000
 """Nodes times groups up to which every node is considered as a partner."""
 PARTNERS = 2
-"""How many are, above that: those that need a change the other way most."""
+"""Number of partners above that: the nodes that most need a change in the other direction."""
 FREE_MOVE = 0.05
-"""What a move that costs nothing counts in a comparison, as a share of the mean price: it still wins by far."""
+"""Price of a free move in a comparison, as a share of the mean price: it still wins by far."""
 EVENNESS = 1e-3
-"""Weight of how even two nodes get, against the violation that is taken away: it only breaks ties."""
+"""Weight of evenness between two nodes against removed violation: it only breaks ties."""
 LEAST_GAIN = 1e-9
 """Points; less is rounding."""
 MOST_STEPS = 8
-"""Steps that one descent may take, in groups of the problem: far more than any needs."""
+"""Limit of the steps in one descent, per group of the problem: far more than any needs."""
 TAKEN_BACK = 3
-"""How many moves are taken back at a dead end."""
+"""Moves that are taken back at a dead end."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """Where the load of each node has to be, raw points, shape (N,) each; infinite for removed ones."""
+    """Allowed range of each node's load, raw points, shape (N,) each; infinite for removed nodes."""
 
     low: Floats
     high: Floats
 
     @classmethod
     def around(cls, assignment: Assignment, d: float) -> Band:
-        """Return the band of a load distance, below what nodes may have at most."""
+        """Return the band of a load distance, cut off at the load limits of the nodes."""
         problem = assignment.problem
         low = np.where(problem.kept, problem.capacity * (problem.mean - d), -np.inf)
         high = np.where(problem.kept, np.minimum(problem.capacity * (problem.mean + d), assignment.load_limit), np.inf)
@@ -60,7 +60,7 @@ class Band:
 
 @dataclass(frozen=True)
 class BandStep:
-    """One change: a group to a node, or, with another, that the two change places."""
+    """One change: a group moves to a node or, if ``other`` is set, swaps places with it."""
 
     score: float
     group: int
@@ -72,9 +72,9 @@ class BandSearch:
     """Brings an assignment into a band.
 
     Attributes:
-        assignment: What is changed.
-        band: Where it is to come.
-        budget: What the assignment's moves may cost together.
+        assignment: The assignment, which is changed.
+        band: The band.
+        budget: Limit of the cost of all moves of the assignment.
     """
 
     def __init__(self, assignment: Assignment, band: Band, budget: float) -> None:
@@ -91,7 +91,7 @@ class BandSearch:
         return self.band.outside(self.assignment.problem, self._nodes, self.assignment.raw)
 
     def descend(self) -> bool:
-        """Take the best step of the worst node until all are inside or none helps; say whether all are inside."""
+        """Take the best step of the worst node until all are inside or none helps; return whether all are inside."""
         stuck = np.zeros(len(self._nodes), dtype=bool)
         for _ in range(MOST_STEPS * len(self.assignment.problem.load) + len(stuck)):
             violation = np.where(stuck, 0.0, self.violation())
@@ -108,16 +108,16 @@ class BandSearch:
         return bool(self.violation().max() <= LEAST_GAIN)
 
     def make(self, step: BandStep) -> None:
-        """Change the assignment."""
+        """Apply a step to the assignment."""
         if step.other < 0:
             self.assignment.move(step.group, step.to)
         else:
             self.assignment.exchange(step.group, step.other)
 
     def exchange_guests(self, worst: int) -> bool:
-        """Let a node and another one exchange all groups that are not at home there; say whether one was found.
+        """Let two nodes exchange all groups that are not at home there; return whether a partner was found.
 
-        It costs nothing but where a group gets home, which earns its price back.
+        This costs nothing; a group that gets home earns its price back.
         """
         assignment, problem, band = self.assignment, self.assignment.problem, self.band
         guest = (assignment.node != problem.home) & ~problem.fixed
@@ -142,7 +142,7 @@ class BandSearch:
         return False
 
     def best(self, worst: int) -> BandStep | None:
-        """Return the best step of a node; None if none takes violation away within the budget."""
+        """Return the best step of a node; None if none removes violation within the budget."""
         assignment, problem, band = self.assignment, self.assignment.problem, self.band
         hot = assignment.raw[worst] > band.high[worst]
         partners = self._partners(worst, hot)
@@ -160,7 +160,7 @@ class BandSearch:
         return max(steps, key=lambda s: s[0].score)[0] if steps else None
 
     def _plenty(self, gain: float, groups: Ints) -> bool:
-        """Say whether a move takes away so much that, on a large problem, swaps need not be considered."""
+        """Return whether a move removes so much that, on a large problem, swaps need not be considered."""
         return not self._all and gain >= float(self.assignment.problem.load[groups].max())
 
     def _partners(self, worst: int, hot: bool) -> Ints:
@@ -180,7 +180,7 @@ class BandSearch:
         return np.asarray(groups[~self.assignment.problem.fixed[groups]])
 
     def _moves(self, groups: Ints, to: Ints) -> tuple[BandStep, float] | None:
-        """Return the best move of groups to nodes, shapes broadcast to a matrix, and the violation it takes away."""
+        """Return the best move of groups to nodes, shapes broadcast to a matrix, and the violation that it removes."""
         if not groups.size or not to.size:
             return None
         assignment, problem = self.assignment, self.assignment.problem
@@ -199,7 +199,7 @@ class BandSearch:
         return BandStep(float(score[row, column]), group, node), float(gain[row, column])
 
     def _swaps(self, own: Ints, theirs: Ints) -> tuple[BandStep, float] | None:
-        """Return the best swap of groups of two lists, and the violation it takes away."""
+        """Return the best swap of groups of two lists, and the violation that it removes."""
         if not own.size or not theirs.size:
             return None
         assignment, problem = self.assignment, self.assignment.problem
@@ -208,7 +208,7 @@ class BandSearch:
         gain, even = self._gain(here, there, problem.load[mine] - problem.load[others])
         price = assignment.price(mine, there) + assignment.price(others, here)
         allowed = (price + assignment.spent <= self.budget) & (gain > LEAST_GAIN)
-        # a removed node only gets back what it had
+        # a removed node only gets back its own groups
         allowed &= problem.kept[there] | (problem.home[mine] == there)
         allowed &= problem.kept[here] | (problem.home[others] == here)
         if len(problem.use) and allowed.any():
@@ -221,7 +221,7 @@ class BandSearch:
         return step, float(gain[row, column])
 
     def _gain(self, source: Ints, target: Ints, weight: Floats) -> tuple[Floats, Floats]:
-        """Return what moving weight from source to target takes away: of violation, and of unevenness, points."""
+        """Return the violation and the unevenness that moving weight from source to target removes, points."""
         assignment, problem, band = self.assignment, self.assignment.problem, self.band
         a, b = assignment.raw[source], assignment.raw[target]
         before = band.outside(problem, source, a) + band.outside(problem, target, b)
@@ -239,14 +239,14 @@ class BandSearch:
 
 
 def bring_into_band(assignment: Assignment, d: float, budget: float, rng: np.random.Generator, retries: int) -> None:
-    """Bring an assignment within a load distance of the mean; where it gets stuck, leave the best one seen.
+    """Bring an assignment within a load distance of the mean; if the search gets stuck, leave the best one seen.
 
     Args:
-        assignment: Where to begin; it is changed.
+        assignment: Start of the search; it is changed.
         d: The load distance, points.
-        budget: What its moves may cost together.
-        rng: Draws which moves are taken back at a dead end.
-        retries: How often that is done at most, >= 0.
+        budget: Limit of the cost of its moves.
+        rng: Draws the moves that are taken back at a dead end.
+        retries: Most retries after dead ends, >= 0.
     """
     search = BandSearch(assignment, Band.around(assignment, d), budget)
     best, least = assignment.node.copy(), np.inf

@@ -1,4 +1,4 @@
-"""How few key groups of a node, or how cheap ones, together have a given load.
+"""How few key groups of a node, or how cheap ones, have a given load together.
 
 The groups of a node are a pile. Prefix sums over all piles, each sorted, answer for many piles at once.
 """
@@ -12,15 +12,15 @@ import numpy as np
 from millrace.optimizers.albic.problem import Floats, Ints
 
 GRAIN = 1e-9
-"""Relative rounding errors of sums; bounds yield to them."""
+"""Relative rounding error of sums; bounds are loosened by it."""
 
 
 @dataclass(frozen=True)
 class OrderedPiles:
-    """Groups in the order in which they serve best, pile after pile, as prefix sums.
+    """Groups in order of preference, pile after pile, as prefix sums.
 
     Attributes:
-        first: Where each pile begins, shape (P + 1,).
+        first: Start of each pile, shape (P + 1,).
         load: Prefix sums of loads over all piles, shape (G + 1,).
         price: Prefix sums of prices in the same order, shape (G + 1,).
     """
@@ -37,23 +37,23 @@ class OrderedPiles:
         return cls(first, _prefix(load[order]), _prefix(price[order]))
 
     def count(self, pile: Ints, need: Floats) -> Ints:
-        """Return how many groups of each pile cover a need; one more than the pile has where all of them do not."""
+        """Return how many groups of each pile cover a need; the pile's size plus one if all of them do not."""
         base = self.load[self.first[pile]]
         eased = need - GRAIN * (self.load[-1] + 1.0)
         count = np.searchsorted(self.load, base + eased, side="left") - self.first[pile]
         return np.asarray(np.minimum(np.maximum(count, 0), self.size(pile) + 1))
 
     def size(self, pile: Ints) -> Ints:
-        """Return how many groups each pile has."""
+        """Return the number of groups in each pile."""
         return self.first[pile + 1] - self.first[pile]
 
     def weight(self, pile: Ints, count: Ints) -> Floats:
-        """Return what the first so many groups of each pile weigh, all of it where it has fewer."""
+        """Return the load of the first ``count`` groups of each pile; of all if the pile has fewer."""
         ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
         return np.asarray(self.load[ends] - self.load[self.first[pile]])
 
     def fraction(self, pile: Ints, need: Floats) -> Floats:
-        """Return the price of a need if the last group could be split; infinite where the whole pile is too light."""
+        """Return the price of a need if the last group could be split; infinite if the whole pile is too light."""
         count = self.count(pile, need)
         full = np.maximum(count - 1, 0) + self.first[pile]
         last = np.minimum(full + 1, self.first[pile + 1])
@@ -65,7 +65,7 @@ class OrderedPiles:
         return np.where(count > self.size(pile), np.inf, np.where(count == 0, 0.0, price))
 
     def cheapest(self, pile: Ints, count: Ints) -> Floats:
-        """Return the price of the first so many groups of each pile; infinite where it has fewer."""
+        """Return the price of the first ``count`` groups of each pile; infinite if the pile has fewer."""
         ends = np.minimum(self.first[pile] + count, self.first[pile + 1])
         return np.where(count > self.size(pile), np.inf, self.price[ends] - self.price[self.first[pile]])
 
@@ -74,9 +74,9 @@ class PiledGroups:
     """Piles of groups, and the least price of a number of them with at least a given load.
 
     Args:
-        load: Of each group, shape (G,).
-        price: Of each, shape (G,).
-        pile: Of each, 0..P-1, shape (G,).
+        load: Load of each group, shape (G,).
+        price: Price of each group, shape (G,).
+        pile: Pile of each group, 0..P-1, shape (G,).
         piles: P.
     """
 
@@ -91,7 +91,7 @@ class PiledGroups:
             self._cheap = OrderedPiles.of(load, price, pile, piles, -price)
 
     def least(self, pile: Ints, count: Ints, need: Floats) -> Floats:
-        """Return a lower bound on each price, shape of ``pile``; infinite where the whole pile is too light."""
+        """Return a lower bound on each price, shape of ``pile``; infinite if the whole pile is too light."""
         if self.equal:
             return np.where(count > self.heavy.size(pile), np.inf, count * self.unit)
         return np.maximum(self._worth.fraction(pile, need), self._cheap.cheapest(pile, count))

@@ -1,16 +1,16 @@
-"""From measured key groups to a placement problem on the workers that there are to be.
+"""Turn measured key groups into a placement problem on the planned executors.
 
 Symbols:
     b_k    time that a batch keeps a core busy with group k, seconds
-    a_ij   what group j saves of it while group i, which it gets much of its input from, is on its worker, seconds
-    c      cores of a worker
-    s_w    its speed, 1 for the mean one
-    T      time of the stateful stages of a batch: the sum over stages of the max over workers of what a worker takes
-           for its tasks by rising partition, each on the core that is free first, over s_w
+    a_ij   what group j saves of it while group i, a main source of its input, is on the same executor, seconds
+    c      cores per executor
+    s_w    speed of executor w, 1 for the mean one
+    T      time of the stateful stages of a batch: the sum over stages of the max over executors of the time for their
+           tasks by rising partition, each on the core that is free first, over s_w
 
-[ALBIC] balances what operators that run at the same time put on a node. Spark runs the stages of a micro-batch one
-after another, so workers that are evenly loaded in sum may still idle in every stage: each stage is balanced by itself.
-Where groups are fed by few others, a placement beside those is a second start, and the better of both is taken.
+[ALBIC] balances the load on a node from operators that run at the same time. Spark runs the stages of a micro-batch one
+after another, and executors with equal total load may still idle in every stage. So each stage is balanced separately.
+If groups get their input from few others, a placement next to those is a second start; the better result is used.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from millrace.optimizers.albic.paper.framework import emptiest
 from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Plan, Problem
 
 HALF = 50.0
-"""Points of a worker with the mean load of a stage."""
+"""Points of an executor with the mean load of a stage."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Groups that are fed by few others.
+    """Groups that get their input from few others.
 
     Attributes:
         producer: Index of the group that emits, shape (E,).
         consumer: Index of the group that receives, shape (E,).
-        bytes: What passes in a batch, shape (E,), > 0.
+        bytes: Bytes passed per batch, shape (E,), > 0.
         saved_s: a_ij, shape (E,), >= 0.
     """
 
@@ -48,7 +48,7 @@ class Pairs:
     saved_s: Floats
 
     def near(self, node: Ints) -> Bools:
-        """Say which pairs are on one node, shape (E,)."""
+        """Return which pairs are on one node, shape (E,)."""
         ends = node[self.producer]
         return np.asarray((ends == node[self.consumer]) & (ends >= 0))
 
@@ -60,13 +60,13 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Cluster:
-    """An app's key groups and workers.
+    """An app's key groups and executors.
 
     Attributes:
-        problem: All groups, their load in seconds a batch where no input is near; workers that are to go are marked.
-        workers: Number of each node.
-        cores: Cores of a worker.
-        pairs: Groups that are fed by few others.
+        problem: All groups, with their load in seconds per batch if no input is near; executors to remove are marked.
+        workers: Executor number of each node.
+        cores: Cores per executor.
+        pairs: Groups that get their input from few others.
     """
 
     problem: Problem
@@ -76,7 +76,7 @@ class Cluster:
 
     @property
     def even_cores(self) -> float:
-        """Cores of the workers that stay, counted as cores of the mean worker."""
+        """Cores of the executors that stay, counted as cores of the mean executor."""
         return self.cores * float(self.problem.capacity[self.problem.kept].sum())
 
     @property
@@ -97,11 +97,11 @@ class Cluster:
         return max(self.finish_s(self.load(node)[stage], node[stage]))
 
     def finish_s(self, load: Floats, node: Ints) -> list[float]:
-        """Return when each worker is ready with its part of a stage, seconds.
+        """Return when each executor finishes its part of a stage, seconds.
 
         Args:
             load: b of the stage's groups by rising partition, seconds.
-            node: Worker of each, by index; -1 without one.
+            node: Executor of each, by index; -1 without one.
         """
         tasks: list[list[float]] = [[] for _ in self.workers]
         for worker, task_s in zip(node.tolist(), load.tolist(), strict=True):
@@ -111,33 +111,33 @@ class Cluster:
         return [makespan_s(of_worker, self.cores) / speed for of_worker, speed in zip(tasks, speeds, strict=True)]
 
     def bound_s(self) -> float:
-        """Return the least T of any placement on the workers that stay, seconds."""
+        """Return the least T of any placement on the executors that stay, seconds."""
         speed = self.problem.capacity[self.problem.kept]
         least = self._without(np.ones(len(self.pairs.bytes), dtype=bool))
         loads = (least[stage] for stage in self.stages)
         return sum(max(float(load.sum()) / self.even_cores, float(load.max() / speed.max())) for load in loads)
 
     def _without(self, pairs: Bools) -> Floats:
-        """Return the load of every group, with what these pairs save taken off."""
+        """Return the load of every group, minus what these pairs save."""
         saved = np.bincount(self.pairs.consumer[pairs], self.pairs.saved_s[pairs], self.problem.groups)
         return np.maximum(self.problem.load - saved, 0.0)
 
 
 def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int, options: PlacementOptions) -> Cluster:
-    """Return the cluster as it is to be.
+    """Return the planned cluster.
 
-    Workers beyond those that hold state are new and empty, with the lowest numbers that are free. Where there are to be
-    fewer, those with the least to do are marked ([ALBIC], Section 4.2).
+    Executors beyond those that hold state are new and empty, with the lowest free numbers. If there are to be fewer,
+    the least loaded ones are marked ([ALBIC], Section 4.2).
 
     Args:
-        groups: What was measured.
-        located: Number of the worker that each group is on; -1 without one.
-        workers: How many there are to be, >= 1.
+        groups: The measured groups.
+        located: Number of the executor that each group is on; -1 without one.
+        workers: Planned number of executors, >= 1.
         cores: Cores of each.
         options: Costs and limits.
 
     Raises:
-        MillraceError: If the figures make no problem, or state that costs or is limited was not measured.
+        MillraceError: If the figures are no valid problem, or state that costs or is limited was not measured.
     """
     present = sorted({worker for worker in located if worker >= 0})
     free = (number for number in range(len(present) + workers) if number not in present)
@@ -164,16 +164,16 @@ def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int,
 
 
 def plan_stages(cluster: Cluster, planner: Callable[[Problem], Plan], fixed: Ints) -> tuple[Ints, str]:
-    """Return the worker of every group by index, shape (K,), and how far the search came.
+    """Return the executor of every group by index, shape (K,), and how far the search came.
 
-    The stage that loses most by its placement is planned first; what it leaves of the budget is the next one's. Where
-    groups are fed by few others, the same is done from a placement beside those. Whichever makes the batch shorter is
-    taken, of two alike the one that moves less.
+    The stage that loses most by its placement is planned first; the next one gets the rest of the budget. If groups get
+    their input from few others, the same is done from a placement next to those. The plan with the shortest batch wins;
+    of equals, the one that moves less.
 
     Args:
         cluster: The cluster.
         planner: Places the groups of one stage.
-        fixed: Groups that stay where they are, by index.
+        fixed: Groups that must not move, by index.
     """
     problem = cluster.problem
     movable = np.ones(problem.groups, dtype=bool)
@@ -187,7 +187,7 @@ def plan_stages(cluster: Cluster, planner: Callable[[Problem], Plan], fixed: Int
 
 
 def _balanced(cluster: Cluster, planner: Callable[[Problem], Plan], start: Ints, movable: Bools) -> tuple[Ints, str]:
-    """Return a placement on which each stage is balanced, from a start that was paid for already."""
+    """Return a placement with every stage balanced, from a start that is already paid for."""
     problem, node = cluster.problem, start.copy()
     left, steps = problem.budget - problem.spent(start), []
     for stage in sorted(cluster.stages, key=lambda stage: -_lost_s(cluster, stage, start)):
@@ -199,17 +199,17 @@ def _balanced(cluster: Cluster, planner: Callable[[Problem], Plan], start: Ints,
 
 
 def _relieved(cluster: Cluster, stage: Ints, node: Ints, part: Problem, planned: Ints, movable: Bools) -> Ints:
-    """Return the shortest of a stage's placements that tell in which order its tasks run.
+    """Return the shortest placement of a stage, given the order in which its tasks run.
 
     Args:
         cluster: The cluster.
         stage: Groups of the stage, by index.
-        node: Worker of every group, shape (K,): what holds for other stages.
-        part: The stage as a problem of balance.
-        planned: How it was balanced.
+        node: Executor of every group, shape (K,), for the other stages.
+        part: The stage as a balancing problem.
+        planned: Its balanced placement.
         movable: Groups that may move, shape (K,).
     """
-    if part.caps is not None:  # a swap would have to be checked against them, too
+    if part.caps is not None:  # swaps would have to be checked against caps, too
         return planned
     problem, near = cluster.problem, np.zeros(cluster.problem.groups, dtype=bool)
     near[cluster.pairs.consumer[cluster.pairs.near(node)]] = True
@@ -229,9 +229,10 @@ def _relieved(cluster: Cluster, stage: Ints, node: Ints, part: Problem, planned:
 
 
 def _beside(cluster: Cluster, movable: Bools) -> Ints:
-    """Return the placement with as many groups beside their input as the budget allows; empty if none gains by it.
+    """Return the placement with as many groups next to their input as the budget allows; empty if none gains by it.
 
-    What saves most for its price comes first, and workers take turns: where half of them go, none gets too many.
+    Groups that save most for their price come first. Executors take turns: if half of the groups move, none gets too
+    many.
     """
     problem, pairs = cluster.problem, cluster.pairs
     node, kept = problem.node.copy(), ~problem.removed[problem.node] & (problem.node >= 0)
@@ -255,7 +256,7 @@ def _beside(cluster: Cluster, movable: Bools) -> Ints:
 
 
 def _turns(worker: Ints) -> Ints:
-    """Return how many groups before each one go to the same worker, shape (M,)."""
+    """Return how many groups before each one go to the same executor, shape (M,)."""
     by_worker = np.argsort(worker, kind="stable")
     _, first, sizes = np.unique(worker[by_worker], return_index=True, return_counts=True)
     turns = np.zeros(len(worker), dtype=np.intp)
@@ -264,7 +265,7 @@ def _turns(worker: Ints) -> Ints:
 
 
 def _is_allowed(problem: Problem, node: Ints) -> bool:
-    """Say whether every group has a worker that stays, and no worker holds more than it may."""
+    """Return whether every group has an executor that stays, and no executor holds more than allowed."""
     if (node < 0).any() or problem.removed[node].any():
         return False
     return problem.caps is None or bool((held(problem.caps, node) <= problem.caps.limit).all())

@@ -1,22 +1,22 @@
-"""What comes before balance: a node for every group, caps that hold, and marked nodes emptied.
+"""Everything that comes before balance: a node for every group, caps that hold, and marked nodes emptied.
 
-The order of what a plan is after, each before the next:
+Aims of a plan, each before the next:
     1. every group has a node, and no more of a resource is used than a node has
     2. overloaded nodes are relieved, with half of the budget while there is anything to drain
     3. as many groups leave removed nodes as the rest pays for, the cheapest first, of equals the heaviest
     4. the load distance
-So with equal prices and nothing overloaded, n groups on removed nodes are gone in ceil(n / budget) plans; while nodes
-are overloaded at least every second unit of the budget drains, for budgets of two moves or more.
+With equal prices and no overloaded nodes, n groups on removed nodes are gone in ceil(n / budget) plans. While nodes are
+overloaded, at least every second unit of the budget drains, for budgets of two moves or more.
 
-Relief ends where it stops to pay: while removed nodes hold load R, the kept ones are R / (sum of c) short of the mean
-on average, so bringing a node nearer to the mean than that from above does not make the load distance smaller. If that
-is above :data:`OVERLOADED`, relief goes on to there, or to the mean.
+Relief ends when it stops paying. While removed nodes hold load R, the kept ones are R / (sum of c) short of the mean on
+average. Bringing a node nearer to the mean than that from above does not reduce the load distance. If that level is
+above :data:`OVERLOADED`, relief continues down to :data:`OVERLOADED`, or to the mean.
 
 Reference: [ALBIC] Section 4.3.1, "Supporting Horizontal Scale-In" and "Extending to Multi-Dimensional Load".
 Deviations: Lemma 1 does not hold, so no move ever leads onto a removed node. Lemma 2 does not say that draining ends,
-and with one heavy group that fixes d, or with groups of no load, the MILP never drains: draining is an aim of its own,
-and counts groups, not load. A cap that is exceeded already is no reason to give up: no plan exceeds it
-further, and moves that ease it come first.
+and with one heavy group that fixes d, or with groups of no load, the MILP never drains. So draining is an aim of its
+own and counts groups, not load. An exceeded cap does not end the search: no plan exceeds it further, and moves that
+ease it come first.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from millrace.optimizers.albic.problem import UNPLACED, Floats, Ints
 LEAST_RELIEF = 1e-9
 """Share of a limit; less is rounding."""
 OVERLOADED = 90.0
-"""Points from which a node counts as overloaded: nothing is left for what a period's average does not show."""
+"""Load from which a node counts as overloaded, points: no reserve is left for peaks that a period's average hides."""
 RELIEF_SHARE = 0.5
-"""Part of the budget that relief may take before draining has its turn."""
+"""Part of the budget that relief may use before draining."""
 
 
 def place_unplaced(assignment: Assignment) -> None:
-    """Give every group without a node the one that is loaded least with it, the heaviest group first.
+    """Place every group without a node on the node that is least loaded with it, the heaviest group first.
 
-    Caps hold where there is room. A group that fits nowhere goes where it exceeds them least.
+    Caps hold if there is room. A group that fits nowhere goes to the node where it exceeds them least.
     """
     problem = assignment.problem
     kept = np.flatnonzero(problem.kept)
@@ -56,10 +56,10 @@ def place_unplaced(assignment: Assignment) -> None:
 
 
 def ease_caps(assignment: Assignment) -> None:
-    """Move groups away from nodes where caps are exceeded, as far as the budget goes; afterwards caps hold that do now.
+    """Move groups away from nodes with exceeded caps within the budget; caps that hold afterwards must keep holding.
 
-    Of all moves that ease a cap the one is made that eases most for its price. Excess that it causes elsewhere counts
-    against it: the sum falls with every move, so no groups take turns for ever.
+    Each move is the one that eases a cap most for its price. Excess that it causes elsewhere counts against it. The sum
+    falls with every move, so groups cannot take turns forever.
     """
     problem = assignment.problem
     while len(problem.use):
@@ -91,7 +91,7 @@ def _cap_relief(assignment: Assignment, node: int) -> tuple[float, int, int] | N
     unit = float(problem.price.mean()) or 1.0
     score = np.where(allowed, relief / (np.maximum(price, 0) / unit + LEAST_RELIEF), -np.inf)
     best = score == score.max()
-    # among equals the node that is loaded least
+    # among equals, the least loaded node
     filled = np.where(best & allowed, ((assignment.raw[to] + problem.load[one]) / problem.capacity[to]), np.inf)
     row, column = np.unravel_index(int(filled.argmin()), filled.shape)
     if not allowed[row, column]:
@@ -109,7 +109,8 @@ def drain(assignment: Assignment) -> str | None:
     """Relieve overloaded nodes, then move groups off removed ones.
 
     Returns:
-        The stage for the plan: ``drained`` if none is left there, ``draining`` if some are, None if none was.
+        The stage for the plan: ``drained`` if no group is left on removed nodes, ``draining`` if some are, None if
+        there were none.
     """
     waiting = _waiting(assignment)
     if not len(waiting):
@@ -120,10 +121,10 @@ def drain(assignment: Assignment) -> str | None:
 
 
 def load_ceiling(assignment: Assignment) -> Floats:
-    """Return what nodes may be loaded with once relief is done, raw points, shape (N,).
+    """Return the load that nodes may have after relief, raw points, shape (N,).
 
-    While groups wait on removed nodes, balance must not load again whom relief has just relieved: it would even all
-    that are overloaded to the limit, from where nothing is urgent any more.
+    While groups wait on removed nodes, balancing must not reload nodes that were just relieved. It would bring all
+    overloaded nodes down to the limit, and from there nothing would be urgent any more.
     """
     problem = assignment.problem
     if not len(_waiting(assignment)):
@@ -144,12 +145,12 @@ def _waiting(assignment: Assignment) -> Ints:
 
 
 def _relieve_overloaded(assignment: Assignment) -> None:
-    """Relieve overloaded nodes one after another, the hottest first: to ease all a little would end at the limit."""
+    """Relieve overloaded nodes one after another, the hottest first: easing all a little would end at the limit."""
     problem = assignment.problem
     loads = assignment.raw / problem.capacity
     hot = np.flatnonzero(problem.kept & (loads > OVERLOADED))
     level = _relief_end(problem)
-    # one move is always allowed, else a budget of one move would never relieve
+    # one move is always allowed, otherwise a budget of one move would never relieve
     share = max(problem.budget * RELIEF_SHARE, assignment.spent + problem.price.max(initial=0.0))
     for node in hot[np.argsort(-loads[hot], kind="stable")]:
         high = np.where(problem.kept, np.maximum(level, assignment.raw), np.inf)

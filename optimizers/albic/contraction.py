@@ -1,7 +1,8 @@
-"""Contract key groups that move as one into the groups of a smaller problem.
+"""Contract key groups that move together into the groups of a smaller problem.
 
-A plan of the smaller problem is a plan of the whole one, ``node[units]``: same nodes, same cost, same loads. What pairs
-within a unit save is taken off the unit's load for good; flows between units are those of their groups, summed.
+A plan of the smaller problem is a plan of the whole one, ``node[units]``, with the same nodes, cost and loads. Savings
+of pairs within a unit are subtracted from the unit's load permanently. Flows between units are the sums of their
+groups' flows.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
     Args:
         problem: The whole problem.
         units: Unit of each group, 0..U-1 without gaps, shape (K,); members share a node.
-        cost: Price of moving each group, shape (K,), >= 0, where it is not the problem's; a unit's may not be 0.
+        cost: Price of moving each group, shape (K,), >= 0, if different from the problem's; a unit's must not be 0.
 
     Raises:
-        MillraceError: If members of a unit sit on different nodes.
+        MillraceError: If members of a unit are on different nodes.
     """
     count = int(units.max()) + 1 if len(units) else 0
     node = np.full(count, UNPLACED, dtype=np.intp)
@@ -45,7 +46,7 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
         caps = Caps(np.stack([total(units, used, count) for used in caps.load]).reshape(-1, count), caps.limit)
     return replace(
         problem,
-        load=np.maximum(total(units, problem.load, count) - within, 0.0),  # rounding, where all of a load is saved
+        load=np.maximum(total(units, problem.load, count) - within, 0.0),  # rounding, if all of a load is saved
         node=node,
         cost=total(units, problem.cost if cost is None else cost, count),
         operator=np.zeros(0, dtype=np.intp),
@@ -55,7 +56,7 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
 
 
 def _between(flows: Flows, units: Ints, count: int) -> Flows:
-    """Return the flows between units, each pair once; what stays within a unit is gone."""
+    """Return the flows between units, each pair once; flows within a unit are dropped."""
     first, second = units[flows.producer], units[flows.consumer]
     apart = first != second
     pairs, edge = np.unique(first[apart] * count + second[apart], return_inverse=True)

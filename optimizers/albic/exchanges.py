@@ -1,11 +1,11 @@
-"""Exchanges of two groups between their nodes, where neither could move alone without upsetting the balance.
+"""Exchange two groups between their nodes if neither could move alone without upsetting the balance.
 
 An exchange of k on node a and l on node b is worth
     2 (W(k, b) - W(k, a) + W(l, a) - W(l, b)) - 4 w_kl + credits - (what the deviations of a and b cost more)
-points: w_kl, what the two save together, is counted by W(k, b) and by W(l, a), but they do not meet.
+points. w_kl, what the two save together, is counted in W(k, b) and in W(l, a), but they do not meet.
 
-A table of all pairs shows which could gain at best; those are judged. Hence only in contexts with as few groups
-as units leave.
+A table of all pairs shows which could gain at best; only those are judged. So contexts must be as small as contracted
+ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from millrace.optimizers.albic.savings import Savings
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 
 MOST_GROUPS = 1_200
-"""Groups beyond which no exchanges are considered: the table of all is as large as their square."""
+"""Groups up to which exchanges are considered: the table of pairs is as large as their square."""
 PASSES = 60
 
 
 @dataclass(frozen=True)
 class PairSavings:
-    """What each two groups save together.
+    """Savings of each pair of groups.
 
     Attributes:
         saved: Points that either of them saves.
-        worth: What that is worth to either.
+        worth: Worth of that to either.
     """
 
     saved: Savings
@@ -38,7 +38,7 @@ class PairSavings:
 
 
 def pair_savings(context: SearchContext) -> PairSavings:
-    """Return what each two groups of a context save together: as if each sat on a node of its own."""
+    """Return the savings of each pair of groups of a context, as if each group were on a node of its own."""
     edges, alone = context.edges, np.arange(context.problem.groups)
     saved = Savings(edges.group, edges.other, edges.saved, alone, len(alone))
     same = edges.worth is edges.saved
@@ -46,7 +46,7 @@ def pair_savings(context: SearchContext) -> PairSavings:
 
 
 def exchange(context: SearchContext, node: Ints) -> Ints:
-    """Return the placement that no exchange improves, within the budget, shape (K,)."""
+    """Return a placement that no exchange improves, within the budget, shape (K,)."""
     problem = context.problem
     if problem.groups > MOST_GROUPS or problem.caps is not None:
         return node
@@ -58,7 +58,7 @@ def exchange(context: SearchContext, node: Ints) -> Ints:
 
 
 def _make_best(context: SearchContext, now: PlacementState, pairs: PairSavings, node: Ints) -> int:
-    """Make the best exchanges that share no node, in place; return how many."""
+    """Make the best exchanges that share no node, in place; return their number."""
     problem = context.problem
     extra = np.where((node != problem.node) | (problem.node < 0), 0.0, problem.cost)
     left = problem.budget - problem.spent(node)
@@ -88,7 +88,7 @@ def _make_best(context: SearchContext, now: PlacementState, pairs: PairSavings, 
 
 
 def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: Floats) -> tuple[Ints, Ints]:
-    """Return the pairs whose exchange would gain if deviations came to cost nothing, shape (X,) each."""
+    """Return the pairs whose exchange would gain if deviations no longer cost anything, shape (X,) each."""
     problem, at = context.problem, now.node[able]
     nodes = np.arange(problem.nodes)
     worth = now.savings_by_worth.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
@@ -108,15 +108,15 @@ def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: 
 def gains(
     context: SearchContext, now: PlacementState, pairs: PairSavings, first: Ints, second: Ints, extra: Floats
 ) -> Floats:
-    """Return what exchanges are worth, points, what their moves cost taken off, shape (X,).
+    """Return the worth of exchanges minus the cost of their moves, points, shape (X,).
 
     Args:
         context: The context.
         now: Its placement.
-        pairs: What each two of its groups save together.
-        first: Who changes places, shape (X,).
-        second: With whom, on another node, shape (X,).
-        extra: What moving each group adds to what is spent, shape (K,).
+        pairs: Savings of each pair of its groups.
+        first: Groups that change places, shape (X,).
+        second: Their partners, on another node, shape (X,).
+        extra: Added cost of moving each group, shape (K,).
     """
     problem = context.problem
     gain = -4 * pairs.worth.at(first, second)
@@ -129,7 +129,7 @@ def gains(
         if context.target is not None:
             goal = context.target.node[k]
             gain += context.target.credit[k] * ((goal == to).astype(float) - (goal == now.node[k]))
-    # what is saved lowers the mean, which lifts everyone over it
+    # savings lower the mean, which raises every node's deviation from it
     lift = 2 * less / problem.capacity[problem.kept].sum()
     for k, m in ((first, second), (second, first)):
         at = now.node[k]

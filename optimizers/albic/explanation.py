@@ -1,4 +1,4 @@
-"""Plans and skew in sentences."""
+"""Describe plans and skew."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from millrace.model.placement import KeyGroups, PlacementPlan, Speeds
 from millrace.optimizers.albic.limits import MB
 
 OPTIMAL = "optimal"
-"""How far a search came that left nothing to gain within the budget."""
+"""Stage of a search that found the best plan within the budget."""
 
 
 def explain(plan: PlacementPlan) -> str:
-    """Return the plan for a person."""
+    """Describe the plan."""
     moves = "1 state partition moves" if plan.moves == 1 else f"{plan.moves} state partitions move"
     steps = [moves] if plan.moves else []
-    steps += [f"{plan.placed} of lost executors get another"] if plan.placed else []
+    steps += [f"{plan.placed} of lost executors are placed again"] if plan.placed else []
     loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
     stay = len({*plan.after})
     near = ""
     if plan.near_before is not None and plan.near_after is not None and plan.near_after > plan.near_before:
-        near = f"; {100 * plan.near_before:.0f} -> {100 * plan.near_after:.0f} % of what partitions pass on stays local"
+        near = f"; {100 * plan.near_before:.0f} -> {100 * plan.near_after:.0f} % of traffic between partitions is local"
     return (
-        f"{' and '.join(steps) or 'each partition stays'}{loaded}, so that the stateful part of a batch takes "
+        f"{' and '.join(steps) or 'no partition moves'}{loaded}: the stateful part of a batch takes "
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
-        f"no placement makes it less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
+        f"no placement takes less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
         f"{_budget(plan)}{near}{_speeds(plan.speeds)}"
     )
 
 
 def _budget(plan: PlacementPlan) -> str:
-    """Return what the budget has to do with a plan."""
-    proven = ", and none within the budget than this" * (plan.budget is not None and plan.stage.endswith(OPTIMAL))
-    follow = "" if plan.followed_s is None else f"; with the moves that are to follow, it takes {plan.followed_s:.1f} s"
+    """Say whether a plan is the best within the budget, and what the following moves reach."""
+    proven = ", and none within the budget beats this one" * (plan.budget is not None and plan.stage.endswith(OPTIMAL))
+    follow = "" if plan.followed_s is None else f"; after the remaining moves, it takes {plan.followed_s:.1f} s"
     return proven + follow
 
 
 def _speeds(speeds: Speeds) -> str:
     known = zip(speeds.worker, speeds.speed, strict=True)
-    return "".join(f"; worker {worker} does {speed:.1f} times what the mean one does" for worker, speed in known)
+    return "".join(f"; worker {worker} runs at {speed:.1f} times the mean speed" for worker, speed in known)
 
 
 def explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float) -> str:
-    """Return for a person what no placement cures."""
+    """Describe skew that no placement fixes."""
     hot = ", ".join(f"{name} ({100 * of_all:.0f} %)" for name, of_all in groups.hot)
     streams = f"; the streams with the most rows are {hot}" if hot else ""
     return (
         f"Partition {groups.partition[heaviest]} of {groups.operator[heaviest]} takes {100 * share:.0f} % of its "
-        f"stage's time, so that no placement makes the stage shorter than {least_s:.1f} s: "
-        f"more partitions (max_parallelism) would, or keys split by millrace.windows.partitioning{streams}"
+        f"stage's time, so no placement makes the stage shorter than {least_s:.1f} s: "
+        f"use more partitions (max_parallelism), or split keys with millrace.windows.partitioning{streams}"
     )

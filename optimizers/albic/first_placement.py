@@ -1,13 +1,13 @@
-"""A first placement by COLA: the cluster from scratch, by splitting a graph until its parts can be laid out evenly.
+"""A first placement by COLA: split the graph of all groups until its parts can be laid out evenly.
 
-All groups start as one part. As long as the parts cannot be laid on the nodes within the load distance asked for, the
+All groups start as one part. As long as the parts cannot be laid on the nodes within the requested load distance, the
 heaviest part is split by balanced graph partitioning. Parts go to nodes the largest first, each to the emptiest node.
 
-It knows neither the present placement nor a budget: at run time it moves nearly everything. As first placement, when
-nothing has a place yet, that costs nothing, and [ALBIC] (Section 5.4) recommends it for that.
+COLA ignores the present placement and the budget: at run time it moves nearly everything. As a first placement, when no
+group has a node yet, that costs nothing, and [ALBIC] (Section 5.4) recommends it for that.
 
-Deviations: the first split is into as many parts as there are nodes, as fewer can never be even; loads are what is left
-once pairs within a part save what they save together, where COLA takes them as given.
+Deviations: the first split is into as many parts as there are nodes, because fewer can never be even. Loads are those
+left after pairs within a part save what they save together; COLA takes loads as given.
 
 Reference:
     Khandekar et al., "COLA: Optimizing stream processing applications via graph partitioning", 2009; [ALBIC], 2.1.
@@ -22,17 +22,17 @@ from millrace.optimizers.albic.graph import partition
 from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
 
 MAX_DISTANCE = 10.0
-"""Load distance below which COLA stops splitting, points: the maxLD of the paper it is compared in."""
+"""Load distance below which COLA stops splitting, points: maxLD of the paper that compares with COLA."""
 SPLITS = 4.0
-"""Parts a node at which splitting ends: finer parts collocate next to nothing."""
+"""Parts per node at which splitting ends: finer parts collocate next to nothing."""
 
 
 def place_first(problem: Problem, *, seed: int = 0, max_distance: float = MAX_DISTANCE) -> Plan:
-    """Return a placement of all groups on the kept nodes, whatever is where now, and whatever it costs.
+    """Return a placement of all groups on the kept nodes, regardless of the present placement and of the cost.
 
     Args:
-        problem: Its budget and present placement are ignored, caps are too.
-        seed: Of METIS.
+        problem: Its budget, present placement and caps are ignored.
+        seed: Seed of METIS.
         max_distance: Load distance that is good enough, points, > 0.
     """
     kept = problem.kept

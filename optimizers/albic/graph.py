@@ -1,15 +1,15 @@
-"""The graph of key groups: pairs worth collocating, what hangs together by them, and balanced partitions by METIS.
+"""The graph of key groups: pairs worth collocating, groups connected by them, and balanced partitions by METIS.
 
 Symbols ([ALBIC], Section 4.3.2, Algorithm 2, step 1):
     out(g_i, g_j)   rate from g_i to g_j
     avg(g_i)        out(g_i) / number of key groups of all operators downstream of g_i's operator
     sF              score factor; a pair is heavy if out(g_i, g_j) > avg(g_i) sF
 
-The divisor counts every downstream key group, also those that g_i sends nothing to. With the mean over the edges that
-carry something, a one-to-one pair is exactly average and never heavy, though it is the very pattern that pays most.
+The divisor counts every downstream key group, including those that g_i sends nothing to. With the mean over the edges
+that carry something, a one-to-one pair would be exactly average and never heavy, although it pays most.
 
-METIS wants whole numbers above 0: weights are scaled so that rounding stays far below the imbalance that is allowed.
-The same graph, number of parts and seed give the same parts.
+METIS needs whole numbers above 0: weights are scaled to keep rounding far below the allowed imbalance. The same graph,
+number of parts and seed give the same parts.
 
 Reference:
     Karypis, Kumar, "Multilevel algorithms for multi-constraint graph partitioning", 1998 ([20] of the ALBIC paper).
@@ -26,9 +26,9 @@ from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 SCORE_FACTOR = 1.5
 """sF of the paper."""
 VERTEX_SCALE = 1_000_000
-"""Whole number that all vertex weights together become, a share of a part in 10^4 even with 100 parts."""
+"""Sum of all vertex weights as a whole number: rounding is 1 / 10^4 of a part even with 100 parts."""
 EDGE_SCALE = 10_000
-"""Whole number that the heaviest edge becomes; lighter ones lose less than 1/10^4 of it."""
+"""Weight of the heaviest edge as a whole number; lighter ones lose less than 1/10^4 of it."""
 SEEDS = 2**31 - 1
 """METIS takes seeds of 31 bits."""
 IMBALANCE = 30
@@ -36,12 +36,12 @@ IMBALANCE = 30
 
 
 def heavy(problem: Problem, factor: float = SCORE_FACTOR, *, zero_edges: bool = True) -> Bools:
-    """Say which flows are heavy, shape (E,).
+    """Return which flows are heavy, shape (E,).
 
     Args:
         problem: Its flows, and the operator of each group; without operators all groups count as downstream.
         factor: sF, > 0.
-        zero_edges: Divide by all downstream groups; else by those that something is sent to.
+        zero_edges: Divide by all downstream groups; otherwise by those that receive something.
     """
     flows = problem.flows
     out = np.bincount(flows.producer, weights=flows.rate, minlength=problem.groups)
@@ -67,7 +67,7 @@ def downstream(problem: Problem) -> Floats:
 
 
 def components(groups: int, first: Ints, second: Ints) -> Ints:
-    """Return a label for each group, shape (K,), the same for groups that a chain of pairs joins.
+    """Return a label for each group, shape (K,), the same for groups connected by a chain of pairs.
 
     Args:
         groups: K.
@@ -89,17 +89,17 @@ def partition(
     seed: int = 0,
     imbalance: int = IMBALANCE,
 ) -> Ints:
-    """Return the part of each vertex, 0..parts-1, shape (V,): parts of like weight, little worth between them.
+    """Return the part of each vertex, 0..parts-1, shape (V,): parts of similar weight, little worth between them.
 
-    Parts may stay empty where vertices are few or heavy.
+    Parts may be empty if vertices are few or heavy.
 
     Args:
-        weight: Of each vertex, shape (V,), >= 0.
-        ends: First and second vertex of each edge, shape (E,) each; doubles add up, loops count for nothing.
-        worth: Of keeping each edge within a part, shape (E,), >= 0.
-        parts: How many, >= 1.
-        shares: Share of all weight for each part, shape (parts,), sum 1; even without.
-        seed: Of METIS.
+        weight: Weight of each vertex, shape (V,), >= 0.
+        ends: First and second vertex of each edge, shape (E,) each; duplicates add up, loops are ignored.
+        worth: Worth of keeping each edge within a part, shape (E,), >= 0.
+        parts: Number of parts, >= 1.
+        shares: Share of all weight for each part, shape (parts,), sum 1; equal shares if None.
+        seed: Seed of METIS.
         imbalance: Allowed excess over a share, in thousandths, >= 1.
     """
     vertices = len(weight)

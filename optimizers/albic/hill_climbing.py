@@ -1,12 +1,12 @@
-"""Hill climbing: moves of single groups within the budget, many in a pass.
+"""Hill climbing: moves of single groups within the budget, many per pass.
 
 A move of group k from node a to node b is worth
     2 (W(k, b) - W(k, a)) + credit_k ([b is k's target] - [a is k's target]) - (what deviations cost more then)
-points, W being S by worth. Moves are ranked by worth over cost. A pass makes the best moves that share no node: these
-do not touch one another's worth, so that many can be made at once, and a thousand nodes take a few passes.
+points; W is S by worth. Moves are ranked by worth over cost. A pass makes the best moves that share no node. These do
+not affect one another's worth, so many can be made at once, and a thousand nodes take a few passes.
 
 Candidates: to the nodes of heavy partners, to the target, and from the fullest nodes to the emptiest. A group that has
-been moved may be sent elsewhere or back for nothing.
+been moved can move again or return at no cost.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from millrace.optimizers.albic.search_context import PlacementState, SearchConte
 
 PASSES = 400
 QUICK = 1.5
-"""A group leaves the way to its target for a partner that pays this many times what the target pays a unit of cost."""
+"""A group on its way to its target leaves for a partner that pays this many times the target's rate per unit of cost.
+"""
 RELIEF = 3
-"""Emptiest nodes that a group of a full node is offered."""
+"""Emptiest nodes offered to a group of a full node."""
 PAID = 0.25
-"""Share of its cost by which a move that is paid already is ranked: first, but not blindly first."""
+"""Share of its cost by which a move that is already paid for is ranked: early, but not always first."""
 LIST = 12
-"""Candidates for each node in a pass: more would share their nodes with better ones."""
+"""Candidates per node and pass: more would share their nodes with better ones."""
 LEAST = 1e-9
 """Worth below which a move is rounding."""
 
 
 def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> Ints:
-    """Return the placement that no further move improves, within the budget, shape (K,).
+    """Return a placement that no further move improves, within the budget, shape (K,).
 
     Args:
         context: The context.
-        node: Where to begin, within the budget.
-        noise: Factor on each group's ranking, shape (K,), > 0; none without.
+        node: Start of the search, within the budget.
+        noise: Factor on each group's ranking, shape (K,), > 0; None for no noise.
     """
     node = node.copy()
     for _ in range(PASSES):
@@ -50,7 +51,7 @@ def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> In
 def _make_best(
     context: SearchContext, now: PlacementState, node: Ints, group: Ints, to: Ints, noise: Floats | None
 ) -> int:
-    """Make the best moves that share no node, in place; return how many."""
+    """Make the best moves that share no node, in place; return their number."""
     problem = context.problem
     paid = (node != problem.node) | (problem.node < 0)
     left = problem.budget - problem.spent(node)
@@ -77,7 +78,7 @@ def _make_best(
 
 
 def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) -> Floats:
-    """Return what each move is worth, points."""
+    """Return the worth of each move, points."""
     problem, source = context.problem, now.node[group]
     capacity = problem.capacity
     deviation = now.raw / capacity - now.mean
@@ -85,7 +86,7 @@ def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) ->
     there = now.savings.at(group, to)
     leaves = (problem.load[group] - 2 * now.saved[group]) / capacity[source]
     joins = (problem.load[group] - 2 * there) / capacity[to]
-    # what is saved lowers the mean, which lifts everyone over it
+    # savings lower the mean, which raises every node's deviation from it
     lift = 2 * (there - now.saved[group]) / capacity[problem.kept].sum()
     after = np.where(problem.removed[source], 0.0, context.prices.deviation(deviation[source] - leaves + lift))
     after += context.prices.deviation(deviation[to] + joins + lift)
@@ -97,7 +98,7 @@ def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) ->
 
 
 def _fits(problem: Problem, node: Ints, group: Ints, to: Ints) -> Bools:
-    """Say which moves leave every other resource of the node they go to within its limit."""
+    """Return which moves keep every other resource of the target node within its limit."""
     fits = ~problem.removed[to]
     if problem.caps is not None:
         for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):

@@ -1,4 +1,4 @@
-"""How small the load distance can be at best, whatever is collocated.
+"""A lower bound on the load distance, whatever is collocated.
 
 Symbols:
     m         budget
@@ -9,24 +9,24 @@ Symbols:
     L_j       raw load of node j now (not divided by c_j)
     M         mean of the plan, unknown, but in [M_low, M_high]
 
-A move changes the raw load of two nodes only: the one that the group leaves and the one that it joins. Together, the
+A move changes the raw load of only two nodes: the one that the group leaves and the one that it joins. Together, the
 moves of a plan lower
     a node by at most the sum of   full_k - here_k        over the groups that leave it (a pair that leaves whole is
-                                                          counted from both sides, so that here_k is taken off once)
+                                                          counted from both sides, so here_k is taken off once)
                       and of       max(0, 2 S_k - full_k) over those that join it,
 and raise
     a node by at most the sum of   full_k                   over the groups that join it
                       and of       max(0, 2 here_k - full_k) over those that leave it.
-So a node has to be touched by moves that cost at least what the best of these take per unit of cost, filled up in part
-(a fractional knapsack, which never costs more than whole moves). The second kind is taken as unlimited at its best
-rate. Every move is counted at two nodes at most, hence the needs of all kept nodes sum up to 2 m at most; needs to
-lower sum up to m where only leaving lowers, needs to raise where only joining raises. A distance d needs every kept
-node between c_j (M - d) and c_j (M + d); the least d that the budget allows, over all M, is the bound.
+So the moves at a node cost at least as much as the best of these per unit of cost, the last one in part (a fractional
+knapsack, which never costs more than whole moves). The second kind is taken as unlimited at its best rate. Every move
+counts at two nodes at most, so the needs of all kept nodes sum to 2 m at most. If only leaving lowers, needs to lower
+sum to m at most; if only joining raises, so do needs to raise. A distance d needs every kept node between c_j (M - d)
+and c_j (M + d); the least d that the budget allows, over all M, is the bound.
 
-M is (sum of full - what is saved) / C. What is saved grows by at most 2 (S_k - here_k) and shrinks by at most 2 here_k
-for each group moved. The range of M is cut into slices, and each is judged at its better end for either side.
+M is (sum of full - what is saved) / C. Savings grow by at most 2 (S_k - here_k) and shrink by at most 2 here_k for each
+group moved. The range of M is cut into slices, and each is judged at its better end for either side.
 
-Nor can a plan be closer than the group that is the largest even beside all its partners.
+The distance is also at least the one forced by the group that is largest even next to all its partners.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from millrace.optimizers.albic.problem import Floats, Ints, Problem
 from millrace.optimizers.albic.savings import Edges, edges
 
 SLICES = 12
-"""Of the range of M."""
+"""Slices of the range of M."""
 STEPS = 30
 """Halvings of d: to 10^-9 of the first distance."""
 SAFE = 1e-9
@@ -51,7 +51,7 @@ SAFE = 1e-9
 def joint_lower_bound(problem: Problem) -> float:
     """Return a lower bound on the load distance of every plan within the budget, points, >= 0.
 
-    Plans are those that move no group onto a node marked for removal. While a group has no node, 0 is returned.
+    This covers plans that move no group onto a node marked for removal. If a group has no node, it returns 0.
 
     Args:
         problem: The problem.
@@ -68,7 +68,7 @@ def joint_lower_bound(problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the bound is made of; only kept nodes.
+    """Inputs of the bound; only kept nodes.
 
     Attributes:
         raw: L_j, shape (A,).
@@ -76,9 +76,9 @@ class _Facts:
         budget: m.
         mean: M_low and M_high.
         giant: Least load of a node that has the largest group, points.
-        leaving: What groups that leave lower, by node.
-        joining: What groups that join raise; the same for every node.
-        lowers: Best rate at which joining lowers, points a unit of cost.
+        leaving: How far leaving groups lower each node.
+        joining: How far joining groups raise a node; the same for every node.
+        lowers: Best rate at which joining lowers, points per unit of cost.
         raises: Best rate at which leaving raises.
     """
 
@@ -94,7 +94,7 @@ class _Facts:
 
 
 def _facts(problem: Problem, edges: Edges) -> _Facts | None:
-    """Return the facts; None where savings exceed loads, which no load model means."""
+    """Return the inputs; None if savings exceed loads, which no load model intends."""
     whole = total(edges.group, edges.saved, problem.groups)
     within = problem.node[edges.group] == problem.node[edges.other]
     here = total(edges.group[within], edges.saved[within], problem.groups)
@@ -155,14 +155,14 @@ def _allowed(facts: _Facts, low: float, high: float, d: float) -> bool:
 
 
 class _Knapsacks:
-    """Things to be had by knapsack, the best value for its cost first, the last one in part.
+    """Knapsacks of items, taken by value per cost, the best first and the last one in part.
 
     Args:
-        knapsack: Of each thing, 0..n-1, shape (T,).
-        value: Of each, shape (T,); below 0 counts as 0.
-        cost: Of each, shape (T,), > 0.
+        knapsack: Knapsack of each item, 0..n-1, shape (T,).
+        value: Value of each item, shape (T,); below 0 counts as 0.
+        cost: Cost of each item, shape (T,), > 0.
         count: n.
-        rate: Value a unit of cost that can be had from elsewhere without limit, >= 0.
+        rate: Value per unit of cost that is available elsewhere without limit, >= 0.
     """
 
     def __init__(self, knapsack: Ints, value: Floats, cost: Floats, count: int, rate: float = 0.0) -> None:
@@ -171,7 +171,7 @@ class _Knapsacks:
         order = np.lexsort((-self._rate, knapsack))
         self._value, self._cost, self._rate = self._value[order], cost[order], self._rate[order]
         self._starts = np.searchsorted(knapsack[order], np.arange(count + 1))
-        # what is slower than the other source is had from there
+        # items slower than the other source are replaced by it
         faster = np.concatenate([[0], np.cumsum(self._rate > rate)])
         self._ends = self._starts[:-1] + np.diff(faster[self._starts])
         self._elsewhere = rate
@@ -186,11 +186,11 @@ class _Knapsacks:
         return float(self._values[at] + (budget - self._costs[at]) * self._rate[at])
 
     def least(self, knapsack: Ints, value: Floats) -> Floats:
-        """Return the least cost of a value from each knapsack, infinite where it cannot be had.
+        """Return the least cost of a value from each knapsack, infinite if it is not available.
 
         Args:
-            knapsack: Which one to take from, shape (Q,).
-            value: What is to be had, shape (Q,), >= 0.
+            knapsack: Knapsack to take from, shape (Q,).
+            value: Value to take, shape (Q,), >= 0.
         """
         start, end = self._starts[knapsack], self._ends[knapsack]
         inside = np.minimum(value, self._values[end] - self._values[start])
@@ -201,11 +201,11 @@ class _Knapsacks:
         return np.where(rest > SAFE * (1 + value), np.inf, own)
 
     def _cost_of(self, start: Ints, end: Ints, value: Floats) -> Floats:
-        """Return what a value costs that the things from ``start`` to ``end`` have."""
+        """Return the cost of a value that the items from ``start`` to ``end`` have."""
         if not len(self._rate):
             return np.zeros(len(value))
         wanted = self._values[start] + value
-        # the first place at which there is enough: things of no value before it cost nothing, as nobody takes them
+        # the first position with enough: items of no value before it cost nothing, because they are not taken
         at = np.clip(np.searchsorted(self._values, wanted, side="left"), start, end)
         last = np.maximum(at - 1, 0)
         pace = self._rate[last]

@@ -1,4 +1,4 @@
-"""Prices of the joint search: what saved load, balance and moves are worth against one another, in points of load.
+"""Prices of the joint search: saved load, balance and moves, all in points of load.
 
 Symbols:
     g   load of an average group, points: the scale of what a move can save
@@ -7,7 +7,7 @@ Symbols:
     price of a node's deviation x    g (BETA max(0, |x| - T)^2 + GAMMA x^2)
     price of a move                  least_gain g cost / average cost
 
-The first term makes a node that is far off urgent, the second one decides between moves that save the same.
+The first term makes a node that is far off urgent. The second one decides between moves that save the same.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ GAMMA = 0.004
 
 
 class JointOptions(Options):
-    """Knobs of the joint search.
+    """Options of the joint search.
 
     Attributes:
-        tolerance: Deviation from the mean that a node may have for nothing, points, > 0; more than that has a price
-            that grows with its square.
-        max_distance: Load distance beyond which balance goes before collocation, points, > 0 (the paper's maxLD).
-        factor: What makes a pair heavy (the paper's sF), > 0.
-        least_gain: What a move has to save, as a share of an average group's load, >= 0: nothing moves for nothing.
+        tolerance: Deviation from the mean without the price for urgent nodes, points, > 0; beyond it the price grows
+            with the square.
+        max_distance: Load distance beyond which balance comes before collocation, points, > 0 (the paper's maxLD).
+        factor: Score factor of heavy pairs (the paper's sF), > 0.
+        least_gain: Least saving of a move, as a share of an average group's load, >= 0.
         guided: Steer by a target for the whole cluster; otherwise every move has to pay at once.
         rounds: How often part of the moves is undone and chosen again, >= 0; fewer in large clusters.
     """

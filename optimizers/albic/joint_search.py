@@ -1,19 +1,19 @@
-"""Collocation, balance and budget in one search: what runs unless another method is asked for.
+"""Collocation, balance and budget in one search: the default method.
 
-[ALBIC] chooses one pair a period, takes loads as fixed and leaves the rest to the MILP. Here every move is judged by
-the load it truly saves and the balance it leaves, and the moves of a period are chosen together:
+[ALBIC] chooses one pair per period, takes loads as fixed and leaves the rest to the MILP. Here every move is judged by
+the load that it really saves and the balance that it leaves, and the moves of a period are chosen together:
 
-1. What cannot wait: groups without a node, nodes marked for removal, caps (:mod:`rebalance`).
-2. A target for the whole cluster, where many moves pay only together (:mod:`target`).
-3. Moves by worth over cost, many a pass (:mod:`hill_climbing`).
-4. Ruin and recreate: part of them is undone and chosen again; the result is kept if the whole is better.
+1. Urgent work: groups without a node, nodes marked for removal, caps (:mod:`rebalance`).
+2. A target for the whole cluster, if many moves pay only together (:mod:`target`).
+3. Moves by worth over cost, many per pass (:mod:`hill_climbing`).
+4. Ruin and recreate: part of the moves is undone and chosen again; the result is kept if the whole is better.
 5. Moves and exchanges of whole units, which are groups that share a node and bind one another (:mod:`search_context`,
    :mod:`exchanges`).
-6. What is left of the budget goes into balance, units moved as one (:mod:`rebalance`).
+6. The rest of the budget goes into balance, with units moved as one (:mod:`rebalance`).
 
-Where there is next to nothing to collocate, the plan is the balancer's: nothing is traded away for nothing. If a plan
-is off by more than ``max_distance`` and the balancer's is closer, the balancer's is taken. Where nothing has a node
-yet, the search begins at COLA's placement (:mod:`first_placement`), whatever that costs ([ALBIC], Section 5.4).
+If there is next to nothing to collocate, the plan is the balancer's: no balance is given up without a gain. If a plan
+is off by more than ``max_distance`` and the balancer's is closer, the balancer's is used. If no group has a node yet,
+the search starts at COLA's placement (:mod:`first_placement`), whatever that costs ([ALBIC], Section 5.4).
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from millrace.optimizers.albic.target import Target, binding_edges, find_target,
 
 JOINT = "joint"
 WORK = 190_000
-"""Groups and edges times rounds that ruin and recreate may take: a large cluster gets few rounds, or none."""
+"""Limit of groups and edges times rounds for ruin and recreate: a large cluster gets few rounds, or none."""
 RUINED = (0.2, 0.6)
 """Share of the moves that is taken back in a round."""
 NOISE = 0.3
 """Standard deviation of the log factor on rankings in a round."""
 LEAST_SHARE = 0.05
-"""Share of all that flows are worth, beyond chance, below which collocation is left alone."""
+"""Share of the worth of all flows, beyond chance, below which collocation is left alone."""
 RELAXED = 0.1
-"""Strictness of balance while something is tried that the rest of the budget may restore."""
+"""Strictness of balance during a trial that the rest of the budget may restore."""
 CLEARLY = 1.03
-"""Worth over that of the placement within reach from which a cut component's parts are followed."""
+"""Follow the parts of a cut component if they are worth this many times the placement within reach."""
 MOST_REFINED = 5_000
-"""Groups up to which a placement without budget is worked out in every period."""
+"""Groups up to which a placement without budget is computed in every period."""
 TURNS = 3
 """How often units and groups take turns."""
 
@@ -66,7 +66,7 @@ def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = Non
     Args:
         problem: Any valid problem.
         seed: The same problem and seed give the same plan.
-        options: The knobs; their defaults without.
+        options: The options; defaults if None.
     """
     options = options or JointOptions()
     if problem.groups and (problem.node < 0).all():
@@ -86,16 +86,16 @@ def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = Non
 
 
 def _with_bound(problem: Problem, plan: Plan) -> Plan:
-    """Return a plan with a bound that holds whatever is collocated: the balancer's own takes loads as fixed."""
+    """Return a plan with a bound that holds whatever is collocated; the balancer's own takes loads as fixed."""
     bound = joint_lower_bound(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
     return replace(plan, bound=min(bound, problem.distance(plan.node)))
 
 
 def _pays(context: SearchContext) -> bool:
-    """Say whether there is enough to collocate: flows that bind groups to one another, or many lesser ones.
+    """Return whether there is enough to collocate: flows that bind groups to one another, or many lesser ones.
 
-    Rows that everyone passes to everyone can stay within a node by chance only. A little more than that always turns up
-    among so many pairs, at the price of moves without end.
+    If every group sends rows to every other, they stay within a node only by chance. Among so many pairs a slightly
+    better placement always turns up, at the price of endless moves.
     """
     problem, edges = context.problem, context.edges
     whole = float(edges.worth.sum())
@@ -109,7 +109,7 @@ def _pays(context: SearchContext) -> bool:
 
 
 def _reachable(context: SearchContext, start: Ints) -> Ints:
-    """Return what moves that pay would make of a placement, were there no budget, shape (K,)."""
+    """Return the placement that paying moves would reach without a budget, shape (K,)."""
     free = replace(context, problem=replace(context.problem, node=start, budget=math.inf))
     return _alternate(free, climb(free, start))
 
@@ -126,11 +126,11 @@ def _search(context: SearchContext, seed: int, options: JointOptions) -> Ints:
 
 
 def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
-    """Return where groups are to be in the long run.
+    """Return where groups should be in the long run.
 
-    Parts of a graph that had to be cut differ from period to period: following them never ends. Unless they are
-    clearly better, the guide is the placement that moves which pay would reach from here without a budget; it hardly
-    changes from period to period.
+    Parts of a graph that had to be cut differ from period to period: following them never ends. Unless they are clearly
+    better, the guide is the placement that paying moves would reach from here without a budget. It changes little from
+    period to period.
     """
     problem = context.problem
     target = find_target(problem, context.edges, context.heavy, context.prices, start, seed)
@@ -165,7 +165,7 @@ def _ruin_and_recreate(context: SearchContext, start: Ints, node: Ints, seed: in
 
 
 def _alternate(context: SearchContext, node: Ints) -> Ints:
-    """Return the placement after moves of whole units, and of groups again, shape (K,)."""
+    """Return the placement after moves of whole units, then of groups again, shape (K,)."""
     for _ in range(TURNS):
         small, units = contract_context(context, node)
         unit_node = exchange(small, climb(small, small.problem.node))
@@ -177,10 +177,10 @@ def _alternate(context: SearchContext, node: Ints) -> Ints:
 
 
 def _leap(context: SearchContext, node: Ints, seed: int) -> Ints:
-    """Return the placement after moves that upset the balance and others that restore it, if both are better, (K,).
+    """Return the placement after moves that upset the balance and others that restore it, if it is better, shape (K,).
 
-    The last pairs of a job are often stuck like that: each of them weighs as much apart as a whole pair does together,
-    so that the nodes are even only once all have met.
+    The last pairs of a job often get stuck without this: each group alone weighs as much as a whole pair together. The
+    nodes are even only once all pairs have met.
     """
     problem = context.problem
     left = problem.budget - problem.spent(node)

@@ -1,8 +1,8 @@
-"""Relieves the worker that is ready last with a stage, by single moves and swaps, as Spark's order of tasks has it.
+"""Relieve the executor that finishes a stage last, by single moves and swaps, given Spark's order of tasks.
 
-A plan that balances the sums of load leaves open in which order a worker takes its groups. Spark takes them by rising
-partition: a long task with a high number begins when all before it have, so that it is best among few, or among such
-with higher numbers still.
+A plan that balances the sums of loads does not order an executor's tasks. Spark starts them by rising partition: a long
+task with a high number starts only after all before it have started. It is best among few tasks, or among tasks with
+even higher numbers.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from millrace.model.placement import makespan_s
 from millrace.optimizers.albic.problem import Bools, Floats, Ints
 
 EFFORT = 400_000
-"""Tasks that are put in order at most, about a tenth of a second: no clock, so that same input gives same plan."""
+"""Most tasks to sort, about a tenth of a second: a clock could give different plans for the same input."""
 PARTNERS = 8
-"""Workers that are tried in a step, those that are ready first."""
+"""Executors that are tried per step, the earliest to finish first."""
 LEAST_GAIN = 1e-9
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage's groups and what may be done with them; arrays of one value a group are by rising partition.
+    """A stage's groups and the changes that are allowed; arrays with one value per group are by rising partition.
 
     Attributes:
-        load: Seconds that a group keeps a core of a worker of speed 1 busy, shape (M,).
-        origin: Worker that each is on and moves from, shape (M,); -1 without one, for which nothing is paid.
+        load: Seconds that a group keeps a core of an executor of speed 1 busy, shape (M,).
+        origin: Executor that each group is on and moves from, shape (M,); -1 without one, which costs nothing.
         movable: Groups that may move, shape (M,).
         cost: Price of a move, shape (M,).
-        budget: What all moves from ``origin`` may cost.
-        speed: Of each worker, shape (N,).
-        kept: Workers that may be given groups, shape (N,).
-        cores: Cores of a worker.
+        budget: Limit of the cost of all moves from ``origin``.
+        speed: Speed of each executor, shape (N,).
+        kept: Executors that may get groups, shape (N,).
+        cores: Cores per executor.
     """
 
     load: Floats
@@ -56,11 +56,11 @@ class _Step(NamedTuple):
 
 
 def relieve(stage: Stage, start: Ints) -> Ints:
-    """Return a placement at most as long as another, shape (M,).
+    """Return a placement that takes no longer than ``start``, shape (M,).
 
     Args:
         stage: The stage.
-        start: Worker of each group, none of them marked or missing, within the budget.
+        start: Executor of each group, none of them marked or missing, within the budget.
     """
     node, tasks = start.copy(), [np.flatnonzero(start == worker).tolist() for worker in range(len(stage.speed))]
     ready_s = [_ready_s(stage, worker, of_worker) for worker, of_worker in enumerate(tasks)]
@@ -85,7 +85,7 @@ def relieve(stage: Stage, start: Ints) -> Ints:
 def _steps(
     stage: Stage, node: Ints, tasks: Sequence[list[int]], ready_s: Sequence[float], last: int
 ) -> Iterator[tuple[_Step, int]]:
-    """Yield what the last worker can give away or swap, and how many tasks had to be put in order to know."""
+    """Yield what the last executor can give away or swap, and the number of tasks sorted to find out."""
     spare = stage.budget - float(stage.cost[(node != stage.origin) & (stage.origin >= 0)].sum())
     first = [w for w in np.argsort(ready_s, kind="stable").tolist() if stage.kept[w] and w != last][:PARTNERS]
     for partner in first:
@@ -102,7 +102,7 @@ def _steps(
 
 
 def _price(stage: Stage, node: Ints, group: int, to: int) -> float:
-    """Return what it costs more to have a group on another worker than where it is now."""
+    """Return the added cost of a group on another executor compared with its current one."""
     origin = stage.origin[group]
     if origin < 0:
         return 0.0

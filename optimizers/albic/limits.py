@@ -1,4 +1,4 @@
-"""What a worker may hold beside what is balanced: state, memory, and time of its cores."""
+"""Limits of an executor other than the balanced load: state, memory, and time of its cores."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from millrace.optimizers.albic.problem import Caps, Floats, Ints
 
 MB = 1e6
 LEAST_MB = 1e-6
-"""What stands for no state, and for no room."""
+"""Stands for no state, and for no room."""
 
 
 def limits(groups: KeyGroups, speed: Floats, cores: int, options: PlacementOptions) -> Caps | None:
-    """Return the limits that options set; None where they set none.
+    """Return the limits that options set; None if they set none.
 
     Args:
-        groups: What was measured.
-        speed: Speed of each worker, shape (N,), > 0.
-        cores: Cores of a worker, >= 1.
+        groups: The measured groups.
+        speed: Speed of each executor, shape (N,), > 0.
+        cores: Cores per executor, >= 1.
         options: The options.
 
     Raises:
-        MillraceError: If what is limited was not measured.
+        MillraceError: If a limited resource was not measured.
     """
     rows: list[tuple[Floats, Floats]] = []
     if options.max_state_mb is not None:
@@ -49,12 +49,12 @@ def held(caps: Caps, node: Ints) -> Floats:
 
 
 def left_by_others(caps: Caps, stage: Ints, node: Ints) -> Caps:
-    """Return the limits of one stage: what the groups of the others leave.
+    """Return the limits of one stage: what the groups of the other stages leave.
 
     Args:
         caps: The limits of all groups.
         stage: Groups of the stage, by index.
-        node: Worker of every group by index, shape (K,); -1 without one.
+        node: Executor of every group by index, shape (K,); -1 without one.
     """
     others = node.copy()
     others[stage] = -1
@@ -65,7 +65,7 @@ def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:
     """Return measured sizes in MB.
 
     Args:
-        name: What they are, for the error.
+        name: Name of the figure, for the error.
         sizes: Bytes.
 
     Raises:
@@ -73,6 +73,6 @@ def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:
     """
     if any(size is None for size in sizes):
         options = "cost: state, max_state_mb and max_memory_mb"
-        remedy = f"Leave {options} out of placement.options, or wait for it to be measured, once a minute."
+        remedy = f"Leave {options} out of placement.options, or wait for the next measurement (once per minute)."
         raise MillraceError(f"key_groups.{name}", None, "a size for every partition", remedy)
     return np.array(sizes, dtype=float) / MB

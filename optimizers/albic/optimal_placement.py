@@ -1,25 +1,26 @@
-"""The live placement as an integer program for CP-SAT, which makes a plan shorter or proves that none is.
+"""The live placement as an integer program for CP-SAT, which shortens a plan or proves that it cannot be shortened.
 
-Symbols, beside those of :mod:`cluster` (integers; seconds times :data:`SCALE`):
-    x_ki   group k is on worker i
-    n_ei   both groups of pair e are on worker i
+Symbols, in addition to those of :mod:`cluster` (integers; seconds times :data:`SCALE`):
+    x_ki   group k is on executor i
+    n_ei   both groups of pair e are on executor i
     T_s    time of stage s
     p_k    price of moving group k
 
     minimise sum_s T_s subject to
     sum_i x_ki = 1
     n_ei <= x_producer(e),i and n_ei <= x_consumer(e),i
-    c s_i T_s >= sum_k b_k x_ki - sum_e a_e n_ei        for each stage s and worker i
-    s_i T_s >= b_k x_ki - sum_e a_e n_ei                for each group k, where a worker has several cores
+    c s_i T_s >= sum_k b_k x_ki - sum_e a_e n_ei        for each stage s and executor i
+    s_i T_s >= b_k x_ki - sum_e a_e n_ei                for each group k, if an executor has several cores
     sum_k p_k (1 - x_k,home) <= budget
     sum_k use_rk x_ki <= limit_ri, or what the given plan uses there
 
-Of all placements that are as short, the one whose moves cost least is looked for. Times are rounded down, prices up, so
-that what the program proves holds for the real figures. On one core a worker takes the sum of its tasks whatever their
-order, and the program is exact; on several it takes that or more, and what is found counts only if it is shorter then.
+Of all placements that are equally short, the search looks for the one with the cheapest moves. Times are rounded down
+and prices up, so what the program proves holds for the real figures. With one core, an executor takes the sum of its
+tasks in any order, and the program is exact. With several it takes that or more, and a result counts only if it is
+really shorter.
 
-Reference: own; its constraints are those of [ALBIC] Section 4.3.1 with loads that depend on who is beside whom, as the
-stages of a micro-batch, one after another, have it.
+Reference: own; its constraints are those of [ALBIC] Section 4.3.1, but loads depend on which groups are together, and
+the stages of a micro-batch run one after another.
 """
 
 from __future__ import annotations
@@ -31,32 +32,32 @@ from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.problem import Ints
 
 SCALE = 1_000_000
-"""Integer units of a second."""
+"""Integer units per second."""
 SPEED_SCALE = 1_000
-"""Integer units of a speed."""
+"""Integer units per unit of speed."""
 PRICE_SCALE = 1_000
-"""Integer units of a move's price."""
+"""Integer units per unit of a move's price."""
 LARGEST = 4_000
-"""Workers times groups and pairs from which a plan is left as it is."""
+"""Executors times groups and pairs above which a plan is left as it is."""
 EFFORT = 0.2
-"""Deterministic time for each of both searches, about seconds: the same plan comes out on every machine."""
+"""Deterministic time for each of both searches, about seconds: every machine gets the same plan."""
 WORTH = 0.001
-"""Least share of the stateful part of a batch by which a plan has to be shorter to be another."""
+"""Least share of the batch's stateful part by which a new plan has to be shorter."""
 
 
 def is_small(cluster: Cluster) -> bool:
-    """Say whether a cluster is small enough for an exact search."""
+    """Return whether a cluster is small enough for an exact search."""
     return (cluster.problem.groups + len(cluster.pairs.bytes)) * len(cluster.workers) <= LARGEST
 
 
 def improve(cluster: Cluster, node: Ints, fixed: Ints, seed: int) -> tuple[Ints, bool]:
-    """Return a placement that is as short or shorter, and whether it is proven that none within the budget is shorter.
+    """Return a placement at most as long, and whether it is proven that none within the budget is shorter.
 
     Args:
         cluster: The cluster; a small one.
-        node: A placement that keeps to the budget and leaves fixed groups where they are, by index, shape (K,).
-        fixed: Groups that stay where they are, by index.
-        seed: Of the search: the same problem and seed give the same plan.
+        node: A placement that keeps to the budget and does not move fixed groups, by index, shape (K,).
+        fixed: Groups that must not move, by index.
+        seed: Seed of the search: the same problem and seed give the same plan.
     """
     search = _Search(cluster, node, fixed, seed)
     before_s = cluster.batch_s(node)
@@ -94,7 +95,7 @@ class _Search:
                 self._model.add_hint(here, at == i)
 
     def _pair(self) -> dict[int, list[tuple[int, int, cp_model.IntVar]]]:
-        """Return for each consumer where it may be near to a producer: worker, what that saves, and whether it is."""
+        """Return for each consumer the executors it can share with a producer, the saving, and whether it does."""
         near: dict[int, list[tuple[int, int, cp_model.IntVar]]] = {}
         pairs = self._cluster.pairs
         for producer, consumer, saved_s in zip(pairs.producer, pairs.consumer, pairs.saved_s, strict=True):
@@ -132,7 +133,7 @@ class _Search:
         homes = ((k, home) for k, home in enumerate(problem.node.tolist()) if home in self._x[k])
         moved = [price[k] * (1 - self._x[k][home]) for k, home in homes]
         if np.isfinite(problem.budget):
-            # who has to leave, and groups that are moved already, are paid for; the given plan always is
+            # groups that have to leave or are moved already are paid for; the given plan always is
             given = sum(price[k] for k in problem.moved(self._given))
             gone = sum(price[k] for k, home in enumerate(problem.node.tolist()) if home >= 0 and home not in self._x[k])
             self._model.add(sum(moved) + gone <= max(int(problem.budget * PRICE_SCALE), given))
@@ -151,13 +152,13 @@ class _Search:
                 self._model.add(sum(size * here for size, here in at) <= max(int(limit[i] * unit), now))
 
     def shortest(self) -> tuple[Ints | None, float]:
-        """Return the shortest placement that is found, if any, and a time that none undercuts, seconds."""
+        """Return the shortest placement found, if any, and a time that no placement undercuts, seconds."""
         self._model.minimize(sum(self._stages_s))
         solver, found = self._solve(self._given)
         return found, max(0.0, solver.best_objective_bound) / SCALE
 
     def cheapest(self, node: Ints, batch_s: float) -> Ints | None:
-        """Return the placement with the cheapest moves that is found, from one on, of those that are as short."""
+        """Return the cheapest placement found, by its moves, among those that are as short, starting from one."""
         self._model.add(sum(self._stages_s) <= int(batch_s * SCALE))
         self._model.minimize(self._price)
         return self._solve(node)[1]

@@ -1,8 +1,8 @@
-"""albic in the loop: on which of an app's executors its state partitions run.
+"""albic in the control loop: on which of an app's executors its state partitions run.
 
-It is asked after the tuner, so that one Decision holds how many executors there are and what runs on each ([ALBIC],
-Section 4, its framework): new ones get their share, those that are to go lose theirs, and the rest is balanced within
-the budget. As long as it has nothing to gain, it places nothing, and the agent spreads partitions evenly.
+It runs after the tuner, so one Decision contains the number of executors and the partitions on each ([ALBIC], Section
+4, its framework). New executors get their share, executors to be removed lose theirs, and the rest is balanced within
+the budget. If there is nothing to gain, it places nothing, and the agent spreads partitions evenly.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
 PLANNED, LOADS, BASE, DOUBT = "planned_s", "busy_s", "base_version", "doubt"
-"""What is remembered of the last plan: T under it, the load of each group, the version it was to change, and the share
-by which it missed."""
+"""Stored of the last plan: T under it, each group's load, the version it was to change, and the share it missed by."""
 LEAST_GAP = 0.01
-"""Time over the proven minimum, as a share of it, from which exact search is worth its time."""
+"""Gap to the proven minimum, as a share of it, from which an exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
 LEAST_BATCHES = 3
-"""Batches that have to be measured before anything is moved for balance."""
+"""Measured batches needed before anything is moved for balance."""
 SKEW = 2.0
-"""Time of a partition, in times of what an even share of its stage takes, from which a person is told of it."""
+"""Multiple of an even share of its stage's time from which a partition is reported as skewed."""
 SURE = 2.0
 """Standard errors that a gain has to exceed."""
 MOST_DOUBT = 0.2
-"""Largest share of a batch that a gain has to exceed for what the last plan missed."""
+"""Upper limit of the share of a batch that a gain has to exceed because the last plan missed."""
 
 
 class Albic:
@@ -58,7 +57,7 @@ class Albic:
         self.options = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say where the state partitions should run and why; remember which were moved, and when."""
+        """Propose an executor for each state partition, with reasons; remember which were moved, and when."""
         groups = signals.key_groups
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
@@ -73,7 +72,7 @@ class Albic:
             fixed = self._fixed(groups, memory, signals.until, must)
             plan = self._planned(groups, target, fixed)
         except MillraceError as error:
-            return Proposal(NAME, (), BAD_SIGNALS, f"State partitions stay where they are: {error}"), memory
+            return Proposal(NAME, (), BAD_SIGNALS, f"No state partition moves: {error}"), memory
         if not must:
             memory = _with_doubt(memory, groups, current.version, plan.batch_before_s)
             if not self._pays(groups, target, plan, memory):
@@ -83,22 +82,22 @@ class Albic:
                 plan = first
         plan = self._polished(groups, target, plan, fixed)
         changes = _changes(groups, app, target, plan.after)
-        if not changes:  # named before, and not carried out yet
+        if not changes:  # already requested, but not carried out yet
             return Proposal(NAME, (), BALANCED, ""), memory
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
 
     def plan(self, groups: KeyGroups, app: AppDeployment, cores: int) -> PlacementPlan:
-        """Return the best placement within the budget, whether it is worth its moves or not.
+        """Return the best placement within the budget, whether or not it is worth its moves.
 
         Args:
-            groups: What was measured.
-            app: Where they are, on how many executors.
+            groups: The measured groups.
+            app: Their current executors, and the number of executors.
             cores: Tasks that an executor runs at once, >= 1.
 
         Raises:
-            MillraceError: If what was measured is no load.
+            MillraceError: If the measurements are not a valid load.
         """
         target = cluster(groups, _workers(groups, app), app.executors, cores, self.options)
         return self._polished(groups, target, self._planned(groups, target, NOTHING), NOTHING)
@@ -109,7 +108,7 @@ class Albic:
         return self._describe(groups, target, node, stage)
 
     def _polished(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
-        """Return a plan as short as CP-SAT makes it, if there is anything to gain."""
+        """Return the plan as short as CP-SAT can make it, if there is anything to gain."""
         if not self.options.polish or plan.gap_ratio < LEAST_GAP:
             return plan
         from millrace.optimizers.albic.optimal_placement import improve, is_small  # OR-Tools takes long to import
@@ -124,7 +123,7 @@ class Albic:
     def _first_of_several(
         self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
     ) -> PlacementPlan | None:
-        """Return a plan that is not worth its moves, if all are together that its budget makes of a larger one."""
+        """Return a plan that is not worth its own moves, if it starts a larger plan that is worth all of them."""
         problem = target.problem
         left = problem.budget - problem.spent(np.array(plan.after))
         if not plan.moves or left >= problem.cost.min():  # a larger budget would change nothing
@@ -135,7 +134,7 @@ class Albic:
         return replace(plan, followed_s=whole.batch_after_s) if pays else None
 
     def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory, plans: int = 1) -> bool:
-        """Say whether a plan, made of several, saves more than they are worth, and than figures may be off by."""
+        """Return whether a plan, made of several, saves more than its moves cost and than measurement errors."""
         gain_s, whole_s = plan.batch_before_s - plan.batch_after_s, max(plan.batch_before_s, groups.batch_s or 0.0)
         moved = np.array(plan.before) != np.array(plan.after)
         error_s = float(np.sqrt((np.array(groups.busy_error_s)[moved] ** 2).sum())) / target.cores
@@ -143,7 +142,7 @@ class Albic:
         return plan.moves > 0 and gain_s > max(plans * self.options.worth * whole_s, SURE * error_s, doubt_s)
 
     def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
-        """Return the groups that were moved a moment ago."""
+        """Return the groups that were moved recently."""
         moved = {} if must else self._moved(memory, now)
         keys = _keys(groups.operator, groups.partition)
         return np.array([i for i, key in enumerate(keys) if key in moved], dtype=np.intp)
@@ -155,7 +154,7 @@ class Albic:
         return {"moved": moved, PLANNED: plan.batch_after_s, LOADS: loads, BASE: version}
 
     def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
-        """Return when each group was moved that is to rest."""
+        """Return when each group that still has to rest was moved."""
         stored = memory.get("moved")
         if not isinstance(stored, Mapping):
             return {}
@@ -188,9 +187,10 @@ class Albic:
 
 
 def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float) -> Memory:
-    """Return the memory with the share by which the last plan missed, once that was carried out and measured.
+    """Return the memory with the share by which the last plan missed, once it was carried out and measured.
 
-    The best of many plans is one that its figures flatter. Who believed the next one as much would move for ever.
+    The best of many plans is usually one that its figures flatter. Without this doubt, plans would move partitions
+    forever.
     """
     planned_s = number(memory.get(PLANNED), 0.0)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
@@ -199,12 +199,12 @@ def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float)
     memo = memory.get(LOADS)
     loads: Mapping[str, object] = memo if isinstance(memo, Mapping) else {}
     former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
-    # where other keys are hot since, it was not the plan that missed
+    # if other keys have become hot, the miss was not the plan's fault
     return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 
 
 def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
-    """Return the proposal to leave everything as it is, with a word on skew that no placement cures."""
+    """Return the proposal to leave everything as it is, with a note on skew that no placement can fix."""
     for stage in target.stages:
         load = target.problem.load[stage]
         heaviest = int(stage[np.argmax(load)])
@@ -217,7 +217,7 @@ def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
 
 
 def _workers(groups: KeyGroups, app: AppDeployment) -> tuple[int, ...]:
-    """Return the worker of each group: the one that the Deployment names, where it names one."""
+    """Return the executor of each group: the one in the Deployment, otherwise as measured."""
     named = (_named(app, *key) for key in zip(groups.operator, groups.partition, strict=True))
     return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.worker, strict=True))
 
@@ -228,9 +228,9 @@ def _named(app: AppDeployment, operator: str, partition: int) -> int:
 
 
 def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
-    """Say whether a placement in force names more executors than there are to be, or leaves out some that come."""
+    """Return whether the placement in force names more executors than planned, or leaves out new ones."""
     named = {worker for operator in groups.operator for worker in app.placement.get(operator, ())} - {NOWHERE}
-    if not named:  # what a former query was given says nothing
+    if not named:  # a placement for a former query does not count
         return False
     useful = max(Counter(groups.operator).values())
     return len(named) > app.executors or len(named) < min(app.executors, useful)
@@ -258,7 +258,7 @@ def _albic(problem: Problem, seed: int) -> Plan:
     from millrace.optimizers.albic.paper.albic import place
     from millrace.optimizers.albic.paper.options import CORRECTED
 
-    # the paper has nothing for groups that have no node yet
+    # the paper has no method for groups without a node
     return _joint(problem, seed) if (problem.node < 0).all() else place(problem, seed=seed, options=CORRECTED)
 
 
@@ -269,4 +269,4 @@ def _balancer(problem: Problem, seed: int) -> Plan:
 
 
 PLANNERS: Mapping[str, Callable[[Problem, int], Plan]] = {"joint": _joint, "albic": _albic, "balancer": _balancer}
-"""Imported when asked for: solvers take a second to load."""
+"""Imported on use: solvers take a second to load."""

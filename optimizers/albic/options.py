@@ -1,4 +1,4 @@
-"""Options of albic in a pipeline's spec: how state partitions are placed, and what a plan may cost."""
+"""Options of albic in a pipeline's spec: how state partitions are placed, and how much a plan may cost."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class PlacementOptions(Options):
     """How state partitions are placed.
 
     Attributes:
-        method: ``joint`` places for collocation and balance at once, ``albic`` is the paper's, ``balancer`` balances.
-        budget: What the moves of one plan may cost while the executors stay, >= 0: their number, or MB of state.
-            Infinite for no limit. Where executors come or go, what has to move does.
-        cost: What a move costs: ``count`` one each, ``state`` what it loads, in MB.
+        method: ``joint`` collocates and balances at once, ``albic`` is the paper's, ``balancer`` only balances.
+        budget: Limit of the cost of one plan's moves while the executors stay, >= 0: their number, or MB of state.
+            Infinite for no limit. It does not limit the moves that added or removed executors need.
+        cost: Cost of a move: ``count`` counts one each, ``state`` the state that it loads, in MB.
         worth: Least share of a whole batch's time that a plan has to save, 0..1: after each change, the tuner waits for
-            telemetry that has settled.
-        rest_s: Time that a partition stays where it was moved to, seconds, >= 0: Spark unloads its former copy once a
-            minute.
-        remote_s_per_mb: What a MB costs a partition more if it comes from another executor, seconds, >= 0; None for
-            what is measured. Set it where such bytes cost money, as between zones of a cloud.
-        max_state_mb: State that a worker may hold, MB, > 0; None for any.
-        max_memory_mb: Memory that state may take on a worker, MB, > 0; None for any.
-        max_busy_ratio: Share of its cores' time that state may keep a worker busy in a batch, 0..1, > 0; None for all.
-        polish: Have CP-SAT make a plan that is to be carried out shorter, or prove that none is, where groups and
-            workers are few enough for that to take a second.
-        seed: Same telemetry and seed, same plan; >= 0.
+            telemetry to settle.
+        rest_s: Time that a moved partition stays, seconds, >= 0: Spark unloads its former copy once per minute.
+        remote_s_per_mb: Extra cost of a MB from another executor, seconds, >= 0; None for the measured cost. Set it if
+            such bytes cost money, for example between zones of a cloud.
+        max_state_mb: State that an executor may hold, MB, > 0; None for any.
+        max_memory_mb: Memory that state may take on an executor, MB, > 0; None for any.
+        max_busy_ratio: Share of its cores' time that state may keep an executor busy in a batch, 0..1, > 0; None for
+            all.
+        polish: Let CP-SAT shorten a plan before it is carried out, or prove it shortest, if groups and executors are
+            few enough for that to take a second.
+        seed: The same telemetry and seed give the same plan; >= 0.
     """
 
     section: ClassVar[str] = "placement.options"

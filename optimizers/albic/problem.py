@@ -1,15 +1,15 @@
-"""Which key groups sit on which node, what they cost there, and what a plan may change.
+"""Which key groups are on which node, their cost there, and what a plan may change.
 
 Units:
     load      points of a node: 1/100 of what a node of capacity 1 can do of the bottleneck resource in a period
-    budget    what the moves of one plan may cost together, in the unit of ``cost``
+    budget    limit of the total cost of one plan's moves, in the unit of ``cost``
 
-A node of capacity c is loaded with (sum of its groups' load) / c, so that loads of unequal nodes compare.
+A node of capacity c has load (sum of its groups' load) / c, which makes loads of unequal nodes comparable.
 
 Reference:
     [ALBIC] Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", 2016,
-    Sections 3 and 4.3. Deviations: the mean is exact, not rounded up; the load of a group depends on who sits beside
-    it, where the paper takes it as fixed.
+    Sections 3 and 4.3. Deviations: the mean is exact, not rounded up; the load of a group depends on the groups next to
+    it, while the paper takes it as fixed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Flows:
     Attributes:
         producer: Index of the group that emits, shape (E,).
         consumer: Index of the group that receives, shape (E,).
-        rate: Rows (or bytes) a second, shape (E,), >= 0: what ALBIC scores pairs by.
-        saved: Load points that each of the two saves while both sit on one node, shape (E,), >= 0.
+        rate: Rows (or bytes) per second, shape (E,), >= 0: ALBIC scores pairs by it.
+        saved: Load points that each of the two saves while both are on one node, shape (E,), >= 0.
     """
 
     producer: Ints = field(default_factory=_no_ints)
@@ -58,11 +58,11 @@ class Flows:
 
 @dataclass(frozen=True)
 class Caps:
-    """Resources beside the bottleneck, which a plan keeps below their limits.
+    """Other resources than the bottleneck, which a plan keeps below their limits.
 
     Attributes:
         load: Use of each resource by each group, shape (R, K), >= 0.
-        limit: What a node has of each, shape (R, N), > 0.
+        limit: Capacity of each node in each resource, shape (R, N), > 0.
     """
 
     load: Floats
@@ -79,9 +79,9 @@ class Problem:
         capacity: Capacity of each node, shape (N,), > 0; 1 for the node that points refer to.
         removed: Nodes that are marked for removal (the paper's B), shape (N,); at least one is not.
         cost: Price of moving each group, shape (K,), > 0: 1 to count moves, or its state's size.
-        budget: What the moves may cost together, >= 0; infinite for no limit.
-        operator: Operator of each group, shape (K,); zeros where it does not matter.
-        flows: Who passes rows to whom.
+        budget: Limit of the total cost of moves, >= 0; infinite for no limit.
+        operator: Operator of each group, shape (K,); zeros if it does not matter.
+        flows: Which groups pass rows to which.
         caps: Other resources; None for none.
 
     Raises:
@@ -144,7 +144,7 @@ class Problem:
         _check_every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
         pairs = flows.producer * groups + flows.consumer
         if len(np.unique(pairs)) < len(pairs):
-            raise MillraceError("flows", len(pairs) - len(np.unique(pairs)), "0 doubles", "Sum what a pair exchanges.")
+            raise MillraceError("flows", len(pairs) - len(np.unique(pairs)), "0 doubles", "Sum each pair's traffic.")
 
     @property
     def groups(self) -> int:
@@ -171,19 +171,19 @@ class Problem:
         return np.bincount(node[placed], weights=self.own(node)[placed], minlength=self.nodes) / self.capacity
 
     def own(self, node: Ints) -> Floats:
-        """Return the load of each group under a placement, what it saves beside its partners taken off, shape (K,)."""
+        """Return the load of each group under a placement, minus its savings next to its partners, shape (K,)."""
         together = self.together(node)
         saved = self.flows.saved[together]
         ends = np.concatenate([self.flows.producer[together], self.flows.consumer[together]])
         return self.load - np.bincount(ends, weights=np.tile(saved, 2), minlength=self.groups)
 
     def together(self, node: Ints) -> Bools:
-        """Say which flows stay within a node, shape (E,)."""
+        """Return which flows stay within a node, shape (E,)."""
         ends = node[self.flows.producer]
         return np.asarray((ends == node[self.flows.consumer]) & (ends >= 0))
 
     def mean(self, node: Ints) -> float:
-        """Return the load that every kept node would have if all were equally loaded, removed ones empty, points."""
+        """Return the load that every kept node would have if all were equally loaded and removed ones empty, points."""
         loads = self.loads(node)
         return float(loads @ self.capacity / self.capacity[self.kept].sum())
 
@@ -203,19 +203,19 @@ class Problem:
         return np.flatnonzero((node != self.node) & (self.node >= 0))
 
     def spent(self, node: Ints) -> float:
-        """Return what the moves of a placement cost."""
+        """Return the cost of a placement's moves."""
         return float(self.cost[self.moved(node)].sum())
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where every key group is to sit.
+    """The planned node of every key group.
 
     Attributes:
         node: Node of each group, shape (K,); every group has one.
         bound: No plan within the same constraints has a smaller load distance than this, points, >= 0.
         stage: How far the search came, for example ``balanced``, ``polished``, ``optimal``.
-        seed: Seed that gives the same plan again.
+        seed: Seed that reproduces the plan.
     """
 
     node: Ints

@@ -1,7 +1,7 @@
-"""Balance within the joint search, with collocated groups moved as one: what cannot wait first, what is left last.
+"""Balance within the joint search, with collocated groups moved as one: first urgent work, last the rest of the budget.
 
-The balancer takes loads as fixed, which they are as long as pairs that save something stay together. What it proposes
-is taken only if it is better with the true loads.
+The balancer takes loads as fixed, which holds as long as pairs that save something stay together. Its proposal is used
+only if it is better with the true loads.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from millrace.optimizers.albic.problem import Bools, Ints, Problem
 from millrace.optimizers.albic.search_context import SearchContext, contract_context, placement_state
 
 LEAST_POINTS = 0.05
-"""A load distance that is nearer by less is not worth a move."""
+"""Least reduction of the load distance that is worth a move, points."""
 EXCHANGE = 0.5
-"""Savings, in loads of an average group, that may be lost for each point that the load distance is nearer."""
+"""Savings, in loads of an average group, that may be lost per point of reduced load distance."""
 
 
 def rebalance(context: SearchContext, node: Ints, seed: int) -> Ints:
-    """Return a placement that is better balanced within the budget, shape (K,); the same if there is none.
+    """Return a better balanced placement within the budget, shape (K,); the same one if there is none.
 
     Args:
         context: The context.
         node: Placement, within the budget, shape (K,).
-        seed: Of the balancer.
+        seed: Seed of the balancer.
     """
     problem = context.problem
     if problem.budget <= problem.spent(node):
@@ -39,21 +39,21 @@ def rebalance(context: SearchContext, node: Ints, seed: int) -> Ints:
 
 
 def rebalance_units(context: SearchContext, node: Ints, seed: int) -> Ints:
-    """Return the balancer's placement, binding pairs moved as one, shape (K,)."""
+    """Return the balancer's placement, with binding pairs moved as one, shape (K,)."""
     small, units = contract_context(context, node)
     return balance(small.problem, seed=seed).node[units]
 
 
 def place_urgent(context: SearchContext, most: float, seed: int) -> Ints:
-    """Return the placement after what cannot wait, shape (K,): every group placed, marked nodes drained, caps kept.
+    """Return the placement after urgent work, shape (K,): every group placed, marked nodes drained, caps kept.
 
-    What the balancer moves beside that is taken back, so that its budget is there for collocation. Nodes that are
-    off by more than ``most`` points cannot wait either.
+    Other moves of the balancer are taken back, so the budget is left for collocation. Nodes that are off by more than
+    ``most`` points are urgent, too.
 
     Args:
         context: The context; groups of its problem may have no node.
         most: Points.
-        seed: Of the balancer.
+        seed: Seed of the balancer.
     """
     problem = context.problem
     if not has_urgent(problem):
@@ -71,19 +71,19 @@ def place_urgent(context: SearchContext, most: float, seed: int) -> Ints:
     off = problem.removed | (np.abs(loads - problem.mean(start)) > most) | over_caps(problem, start)
     urgent = off[start] | off[target] | ~placed
     kept = np.where(urgent, target, start)
-    # where a move that could wait made room for one that could not, both are needed
+    # if a move that could wait made room for an urgent one, both are needed
     return target if (over_caps(problem, kept) & ~over).any() else kept
 
 
 def has_urgent(problem: Problem) -> bool:
-    """Say whether something comes before everything else: groups without a node, marked nodes, caps exceeded."""
+    """Return whether there is urgent work: groups without a node, marked nodes, exceeded caps."""
     if (problem.node < 0).any() or problem.removed[problem.node].any():
         return True
     return bool(over_caps(problem, problem.node).any())
 
 
 def over_caps(problem: Problem, node: Ints) -> Bools:
-    """Say which nodes exceed a cap, shape (N,)."""
+    """Return which nodes exceed a cap, shape (N,)."""
     over = np.zeros(problem.nodes, dtype=bool)
     if problem.caps is None:
         return over

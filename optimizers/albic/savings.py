@@ -1,11 +1,11 @@
-"""What a group would save on a node: the sum over its partners there.
+"""Savings of a group on a node: the sum over its partners there.
 
 Symbols:
-    s_e      points that each end of flow e saves while both sit on one node
+    s_e      points that each end of flow e saves while both are on one node
     S(k, j)  sum of s_e over the flows between group k and the groups on node j
 
-Both ends save, so that group k on node j takes 2 S(k, j) off what the two sides cost: it adds full_k - 2 S(k, j) to the
-load of j, and leaving j takes that much off again. Only the node that a group leaves and the one it joins change.
+Both ends save, so group k on node j takes 2 S(k, j) off the cost of the two sides: it adds full_k - 2 S(k, j) to the
+load of j, and leaving j subtracts that again. Only the node that a group leaves and the one that it joins change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 DENSE = 3_000_000
-"""Groups times nodes up to which S is kept whole; beyond that only where it is not 0."""
+"""Groups times nodes up to which S is stored whole; beyond that only its nonzero values are."""
 UNKNOWN_SAVINGS = 0.1
-"""Share of all load that flows are taken to be worth together where rates are all that is known of them."""
+"""Assumed worth of all flows together, as a share of all load, if only their rates are known."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Edges:
         group: One end, shape (2E,).
         other: The other end, shape (2E,).
         saved: Load that each end saves, points, shape (2E,).
-        worth: What that is worth to each end, points, shape (2E,); ``saved`` itself unless nothing is known of it.
+        worth: Worth of that to each end, points, shape (2E,); ``saved`` itself unless savings are unknown.
         flow: Index of the flow, shape (2E,).
     """
 
@@ -43,7 +43,7 @@ class Edges:
 
 
 def edges(problem: Problem) -> Edges:
-    """Return the flows of a problem in both directions, without those of a group to itself."""
+    """Return the flows of a problem in both directions, without flows of a group to itself."""
     flows = problem.flows
     value = worth(problem)
     real = (flows.producer != flows.consumer) & (value > 0)
@@ -59,10 +59,10 @@ def edges(problem: Problem) -> Edges:
 
 
 def worth(problem: Problem) -> Floats:
-    """Return what each flow is worth to each end within a node, points, shape (E,).
+    """Return the worth of each flow to each end within a node, points, shape (E,).
 
-    It is the load that it saves. Where nothing is known of savings, rates stand for them, so that the busiest pairs
-    find together all the same.
+    It is the load that the flow saves. If savings are unknown, rates stand in for them, so the busiest pairs still get
+    together.
     """
     flows = problem.flows
     if flows.saved.any() or not flows.rate.any():
@@ -77,7 +77,7 @@ class Savings:
         group: One end of each edge, shape (2E,).
         other: The other, shape (2E,).
         saved: s_e or another weight, shape (2E,).
-        node: Node of each group, shape (K,); groups without one are near nobody.
+        node: Node of each group, shape (K,); groups without one are near no other.
         nodes: N.
     """
 

@@ -1,7 +1,7 @@
-"""What a joint search works on: the problem with its flows, prices and target, and what a placement is worth.
+"""Input of a joint search: the problem with its flows, prices and target, and the worth of a placement.
 
-Collocated groups that bind one another can be contracted to one group each: where a group has found its partner,
-neither can go anywhere alone without losing more than it gains; together they can.
+Collocated groups that bind one another can be contracted to one group. Once a group has found its partner, neither can
+move alone without losing more than it gains; together they can.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from millrace.optimizers.albic.savings import Edges, Savings, edges
 from millrace.optimizers.albic.target import LOOSE, Target, kept_units
 
 FREE = 1e-6
-"""Price of moving a unit whose groups all move anyway, as a share of the cheapest group's: a price must be above 0."""
+"""Price of a unit whose groups all move anyway, as a share of the cheapest group's: prices must be above 0."""
 
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What stays the same while a plan is sought.
+    """Everything that stays the same during a search.
 
     Attributes:
         problem: The problem.
         edges: Its flows.
         heavy: Indices of the edges that are worth following, shape (H,).
         prices: Its prices.
-        fixed: Groups that stay where they are at the start, shape (K,).
-        target: Where groups are to be in the long run; None without.
+        fixed: Groups that must not leave their first node, shape (K,).
+        target: Long-term placement of the groups; None without.
     """
 
     problem: Problem
@@ -70,7 +70,7 @@ def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> Se
     Args:
         problem: The problem.
         wanted: Flows that are worth following, shape (E,).
-        options: The knobs.
+        options: The options.
     """
     both_ways = edges(problem)
     return SearchContext(
@@ -98,7 +98,7 @@ def placement_state(context: SearchContext, node: Ints) -> PlacementState:
 
 
 def objective(context: SearchContext, node: Ints) -> float:
-    """Return the objective of a placement, points, to be minimised: deviations, moves, less savings and credit."""
+    """Return the objective of a placement, points, to be minimised: deviations and moves minus savings and credit."""
     problem, now = context.problem, placement_state(context, node)
     kept = problem.kept
     price = context.prices.deviation(now.raw[kept] / problem.capacity[kept] - now.mean).sum()
@@ -110,7 +110,7 @@ def objective(context: SearchContext, node: Ints) -> float:
 def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext, Ints]:
     """Return the context whose groups are units of collocated groups, and the unit of each group, shape (K,).
 
-    It begins at the placement, with what is left of the budget.
+    It starts at the placement, with the rest of the budget.
 
     Args:
         context: The context of groups.
@@ -137,7 +137,7 @@ def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext,
 
 
 def _common_target(target: Target, units: Ints, count: int) -> Target:
-    """Return a target for units: that of the member to which its target is worth most."""
+    """Return a target for units: the target of the member to which it is worth most."""
     node = np.full(count, LOOSE, dtype=np.intp)
     order = np.argsort(np.where(target.node >= 0, target.credit, -1.0), kind="stable")
     node[units[order]] = target.node[order]  # the last one written is the greatest

@@ -1,8 +1,8 @@
-"""A sharper bound for small problems: only sums of groups that exist count.
+"""A sharper bound for small problems: only sums of existing groups count.
 
-:mod:`balance_bound` takes all sums between the least and the greatest to exist. But a node 20 above the mean
-with groups of 4.2 and of 2.5 cannot give five of them and land within 0.2 of the mean: five heavy ones are 21, four and
-a light one 19.3. It has to give or get one more, and that decides which d the budget allows.
+:mod:`balance_bound` assumes that all sums between the least and the greatest exist. But a node 20 above the mean with
+groups of 4.2 and of 2.5 cannot give five of them and land within 0.2 of the mean: five heavy ones are 21, four and a
+light one 19.3. It has to give or get one more, and that decides which d the budget allows.
 
 Symbols:
     O_i(p)    sums of p groups of node i, as a set of bits, one for each multiple of :data:`GRID`
@@ -11,11 +11,11 @@ Symbols:
               O_i(p), I(q)
 
 A d needs (p_i, q_i) with delta_i(p_i, q_i) <= d for every kept node, whose sums of p and of q are within the budget in
-moves. Which pairs those are is worked out for the :data:`WINDOW` next ones to the least pair of the coarse bound;
-beyond, the best that the coarse bound leaves open is taken to be possible. The cheapest choice is found node by node
-(dynamic programming: the least sum of q for each sum of p).
+moves. These pairs are computed exactly for :data:`WINDOW` values from the least pair of the coarse bound on; beyond,
+the best case of the coarse bound is assumed possible. The cheapest choice is found node by node (dynamic programming:
+the least sum of q for each sum of p).
 
-Sums are rounded to the grid, and each delta yields to what rounding could have done.
+Sums are rounded to the grid, and each delta is lowered by the possible rounding error.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from millrace.optimizers.albic.problem import Floats, Ints
 GRID = 0.002
 """Least points between two sums that are distinguished."""
 MOST_STEPS = 150_000
-"""Steps of the grid up to the greatest sum; where loads are greater than points usually are, the grid is coarser."""
+"""Grid steps up to the greatest sum; the grid is coarser for loads that are greater than usual."""
 WINDOW = 3
-"""How many numbers of groups are considered from the least on, each way."""
+"""Numbers of groups that are considered from the least on, in each direction."""
 
 
 class SubsetSums:
-    """Sums that groups of single nodes, and of all, can have."""
+    """Possible sums of groups of single nodes, and of all nodes."""
 
     def __init__(self, loads: Sequence[Floats], need: Floats, capacity: Floats, outs: Ints, ins: int) -> None:
-        """Work out the sums.
+        """Compute the sums.
 
         Args:
             loads: Loads of the groups of each node that may move, raw points.
-            need: What each node is above its mean load, raw points, shape (N,).
+            need: Load of each node above its mean load, raw points, shape (N,).
             capacity: c, shape (N,).
-            outs: Groups that each node gives at most, shape (N,).
-            ins: Groups that a node gets at most.
+            outs: Most groups that each node gives, shape (N,).
+            ins: Most groups that a node gets.
         """
         self._need, self._capacity = need, capacity
-        # sums so large that a node ends farther from the mean than any is now are of no use
+        # sums that leave a node farther from the mean than any node is now are useless
         farthest = float((np.abs(need) / capacity).max() * capacity.max())
         heaviest = max((float(x.sum()) for x in loads), default=0.0)
         greatest = heaviest + 3 * farthest
@@ -67,7 +67,7 @@ class SubsetSums:
         return [*(pair for pair in near if self.delta(node, *pair) <= d), (p + WINDOW, q), (p, q + WINDOW)]
 
     def delta(self, node: int, p: int, q: int) -> float:
-        """Return the least deviation of a node that gives p and gets q, points; infinite if that is not possible."""
+        """Return the least deviation of a node that gives p and gets q, points; infinite if that is impossible."""
         key = node, p, q
         if key not in self._delta:
             self._delta[key] = self._least(node, p, q)
@@ -89,12 +89,12 @@ class SubsetSums:
 
 
 def affordable(options: Sequence[Sequence[tuple[int, int]]], outs: int, ins: int) -> bool:
-    """Say whether one pair of each node can be had with so many outs and ins.
+    """Return whether one pair per node is possible within the given outs and ins.
 
     Args:
         options: Pairs (p, q) of each node.
-        outs: What all p may sum to.
-        ins: What all q may sum to.
+        outs: Limit of the sum of all p.
+        ins: Limit of the sum of all q.
     """
     never = ins + 1
     least = np.full(outs + 1, never)  # by outs used: ins used
@@ -127,7 +127,7 @@ def _bits(sums: int, width: int) -> np.ndarray:
 
 
 def _distances(sums: int, width: int) -> Ints:
-    """Return how far each position is from the nearest sum, grid steps, shape (width,)."""
+    """Return the distance of each position from the nearest sum, grid steps, shape (width,)."""
     at = np.flatnonzero(_bits(sums, width))
     positions = np.arange(width)
     right = np.searchsorted(at, positions)

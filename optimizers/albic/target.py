@@ -1,15 +1,15 @@
-"""Where groups are to be in the long run, so that the moves of many periods add up.
+"""Where groups should be in the long run, so the moves of many periods add up.
 
-A single move often pays nothing by itself: in a chain of twenty groups each has to travel to the same node. A target
-says which node, and pays each group in advance for what its partners will make of it.
+A single move often does not pay by itself: in a chain of twenty groups, each has to travel to the same node. A target
+names the node, and credits each group in advance for what its partners will save.
 
 How it is found:
-1. Groups that heavy flows join, directly or not, form a component. One that fits on a node goes to one node.
-2. A larger one is cut into parts by METIS; what hangs together already and is collocated is not cut.
-3. Components and parts are laid on nodes so that as much as possible stays where it is and the nodes are even: by the
-   Hungarian method where there are about as many as nodes, the largest first otherwise.
+1. Groups connected by heavy flows, directly or not, form a component. A component that fits on a node goes to one node.
+2. A larger one is cut into parts by METIS; groups that already belong together and are collocated are not cut.
+3. Components and parts are laid on nodes to keep as much as possible in place and the nodes even: by the Hungarian
+   method if there are about as many as nodes, the largest first otherwise.
 
-A component of two needs none of this, as either group finds the other in one move.
+A component of two needs no target, because either group finds the other in one move.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LOOSE = -1
 """Target of a group that is free to go anywhere."""
 LEAST_MEMBERS = 3
 FEW = 2.0
-"""Components a node up to which the Hungarian method lays them out."""
+"""Components per node up to which the Hungarian method lays them out."""
 BINDING = 0.3
-"""Share of all that a group's flows are worth from which on a single flow binds it to its partner."""
+"""Share of the worth of all of a group's flows from which a single flow binds it to its partner."""
 OVERSIZE = 1.1
 """Load of a component, over the largest node's share of all load, beyond which it is cut."""
 LARGEST_UNIT = 0.5
@@ -42,13 +42,13 @@ LARGEST_UNIT = 0.5
 
 @dataclass(frozen=True)
 class Target:
-    """A placement to come.
+    """A long-term placement.
 
     Attributes:
-        node: Node of each group, shape (K,); :data:`LOOSE` where it does not matter.
-        credit: What each group's being there is worth in advance, points, shape (K,): its half of what it will save
-            together with its partners.
-        rate: What the way there pays a unit of cost on average, points.
+        node: Node of each group, shape (K,); :data:`LOOSE` if it does not matter.
+        credit: Worth in advance of each group being there, points, shape (K,): its half of what it will save together
+            with its partners.
+        rate: Average gain on the way there, points per unit of cost.
         cut: A component did not fit on a node.
     """
 
@@ -59,7 +59,7 @@ class Target:
 
 
 def find_target(problem: Problem, edges: Edges, heavy: Ints, prices: Prices, node: Ints, seed: int) -> Target | None:
-    """Return a target; None where none is worth the way.
+    """Return a target; None if no target is worth its moves.
 
     Args:
         problem: The problem.
@@ -67,7 +67,7 @@ def find_target(problem: Problem, edges: Edges, heavy: Ints, prices: Prices, nod
         heavy: Indices of heavy edges, shape (H,).
         prices: Its prices.
         node: Present placement, on kept nodes, shape (K,).
-        seed: Of METIS.
+        seed: Seed of METIS.
     """
     items, cut = _items(problem, edges, heavy, node, seed)
     if not (items >= 0).any():
@@ -77,14 +77,14 @@ def find_target(problem: Problem, edges: Edges, heavy: Ints, prices: Prices, nod
 
 
 def worthwhile_target(problem: Problem, edges: Edges, prices: Prices, node: Ints, target: Ints) -> Target | None:
-    """Return a placement as a target, if what it saves is worth the moves.
+    """Return a placement as a target, if its savings are worth the moves.
 
     Args:
         problem: The problem.
         edges: Its flows.
         prices: Its prices.
         node: Present placement, shape (K,).
-        target: The placement, shape (K,); :data:`LOOSE` where it does not matter.
+        target: The placement, shape (K,); :data:`LOOSE` if it does not matter.
     """
     there = np.where(target >= 0, target, node)
     gain = float(edges.worth[_same(edges, there)].sum() - edges.worth[_same(edges, node)].sum())
@@ -101,12 +101,12 @@ def _same(edges: Edges, node: Ints) -> Bools:
 
 
 def binding_edges(problem: Problem, edges: Edges, node: Ints | None = None) -> Bools:
-    """Say which edges bind one of their ends to the other, shape (2E,): it would lose most of what it saves.
+    """Return which edges bind one of their ends to the other, shape (2E,): it would lose most of its savings.
 
     Args:
         problem: The problem.
         edges: Its flows.
-        node: Only those within a node of this placement, shape (K,); all without.
+        node: Only edges within a node of this placement, shape (K,); None for all.
     """
     whole = total(edges.group, edges.worth, problem.groups)
     binding: Bools = edges.worth >= BINDING * np.minimum(whole[edges.group], whole[edges.other])
@@ -114,7 +114,7 @@ def binding_edges(problem: Problem, edges: Edges, node: Ints | None = None) -> B
 
 
 def _items(problem: Problem, edges: Edges, heavy: Ints, node: Ints, seed: int) -> tuple[Ints, bool]:
-    """Return the item of each group, shape (K,), LOOSE for those that need no target, and whether any was cut."""
+    """Return the item of each group, shape (K,), LOOSE for groups that need no target, and whether any was cut."""
     label = components(problem.groups, edges.group[heavy], edges.other[heavy])
     size = np.bincount(label)
     inside = label[edges.group] == label[edges.other]
@@ -142,7 +142,7 @@ def _cut(problem: Problem, edges: Edges, members: Ints, node: Ints, parts: int, 
     first, second, worth, saved = first[both], second[both], edges.worth[both], edges.saved[both]
     count = int(index.max()) + 1
     bound = binding_edges(problem, edges)[both]
-    # what a group will weigh once it sits beside those that bind it
+    # load of a group once it is next to the groups that bind it
     eased = total(first[bound], saved[bound], count)
     weight = np.maximum(0.0, total(index[members], problem.load[members], count) - eased)
     part = partition(weight, (first, second), worth, parts, seed=seed)
@@ -168,7 +168,7 @@ def kept_units(problem: Problem, edges: Edges, node: Ints, largest: float) -> In
 
 
 def lay_out(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: Ints) -> Ints:
-    """Lay items on nodes; return the node of each group, shape (K,), LOOSE for those of no item.
+    """Lay items on nodes; return the node of each group, shape (K,), LOOSE for groups of no item.
 
     Args:
         problem: The problem.
@@ -196,7 +196,7 @@ def lay_out(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: I
 
 
 def _hungarian(stays: Floats, load: Floats, rest: Floats, capacity: Floats, mean: float, prices: Prices) -> Ints:
-    """Return a node for each item, one item a node and turn, the largest items in the first turn."""
+    """Return a node for each item, one item per node and turn, the largest items in the first turn."""
     place = np.zeros(len(load), dtype=np.intp)
     unit = prices.scale / max(float(stays.max()), 1.0)
     order = np.argsort(-load, kind="stable")
@@ -212,7 +212,7 @@ def _hungarian(stays: Floats, load: Floats, rest: Floats, capacity: Floats, mean
 
 
 def _largest_first(stays: Any, load: Floats, rest: Floats, capacity: Floats, mean: float, prices: Prices) -> Ints:
-    """Return a node for each item: where most of it is, among the nodes that have room; else the emptiest."""
+    """Return a node for each item: the one with most of it, among nodes with room; otherwise the emptiest."""
     place = np.zeros(len(load), dtype=np.intp)
     filled = rest.astype(float)
     for item in np.argsort(-load, kind="stable"):

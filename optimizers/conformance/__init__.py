@@ -1,11 +1,11 @@
-"""What every optimizer must keep to: subclass a suite, say which optimizer it is of, and run pytest.
+"""Tests that every optimizer must pass: subclass a suite, name the optimizer, and run pytest.
 
     class TestFollow(TunerConformance):
         name = "follow"
 
 ``TunerConformance`` is for tuners that size an app as a whole, ``DagConformance`` for those that also size operators
-with a p of their own, ``OptimizerConformance`` for any other role. No knowledge of the optimizer is needed: Signals in,
-Proposal out. Needs pytest and Hypothesis.
+with a p of their own, ``OptimizerConformance`` for any other role. The suites treat the optimizer as a black box:
+Signals in, Proposal out. They need pytest and Hypothesis.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from millrace.optimizers.registry import Role, create
 
 __all__ = ["DagConformance", "OptimizerConformance", "TunerConformance"]
 
-# every subclass runs the same property: that is the point of the suite, and nothing is replayed from a database
+# every subclass runs the same property, which is the purpose of the suite; no examples are replayed from a database
 SHARED = settings(
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 SIZES = frozenset({"slots", "parallelism"})
-"""Fields of a Deployment that bounds hold for."""
+"""Fields of a Deployment to which bounds apply."""
 JUNK = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3)
 
 
 class OptimizerConformance:
-    """Of any optimizer.
+    """Suite for any optimizer.
 
     Attributes:
         name: Its name in the registry.
-        role: What it decides.
-        section: What it is made with: its options, or the section of its role.
-        fields: Fields of a Deployment that it may propose changes of.
+        role: Its role in the registry.
+        section: Its options, or the section of its role.
+        fields: Fields of a Deployment that it may propose to change.
         option_names: Options that must each refuse a value of a wrong type; by default those of its class.
-        situations: What it is asked in.
+        situations: Situations to ask it in.
     """
 
     name: ClassVar[str]
@@ -69,7 +69,7 @@ class OptimizerConformance:
     situations: ClassVar[st.SearchStrategy[Situation]] = apps()
 
     def make(self, **options: Any) -> Optimizer:
-        """Return a new one, with further options."""
+        """Return a new optimizer, with further options."""
         if self.role in (Role.TUNER, Role.PLACEMENT, Role.MEMORY):
             section = {**self.section, **options}
         else:
@@ -80,7 +80,7 @@ class OptimizerConformance:
         return self.make().propose(*situation, memory or {})
 
     def check(self, proposal: Proposal, seen: Signals) -> None:
-        """Assert what holds for any proposal: whose it is, a reason code, a readable sentence, allowed sizes."""
+        """Assert what holds for any proposal: its optimizer, a reason code, a readable sentence, allowed sizes."""
         assert proposal.optimizer == self.name
         assert proposal.reason_code and proposal.reason_code == proposal.reason_code.lower()
         assert "{" not in proposal.sentence and "nan" not in proposal.sentence.split()
@@ -94,7 +94,7 @@ class OptimizerConformance:
     @given(data=st.data())
     @settings(SHARED, max_examples=15)
     def test_proposal_changes_own_fields_only_and_says_why(self, data: st.DataObject) -> None:
-        """Changes are of its fields, from what is set to something else, and the proposal can be read and stored."""
+        """Changes are of its fields, from the set value to another one, and the proposal can be read and stored."""
         seen, current = data.draw(self.situations)
         proposal, memory = self.propose((seen, current))
         self.check(proposal, seen)
@@ -107,7 +107,7 @@ class OptimizerConformance:
     @given(data=st.data())
     @settings(SHARED, max_examples=6)
     def test_proposal_is_the_same_when_asked_again(self, data: st.DataObject) -> None:
-        """It is pure: the object remembers nothing, and chance has a seed."""
+        """The optimizer is pure: the object remembers nothing, and randomness has a seed."""
         situation, optimizer = data.draw(self.situations), self.make()
         first = optimizer.propose(*situation, {})
         assert to_json(optimizer.propose(*situation, {})) == to_json(first)
@@ -127,7 +127,7 @@ class OptimizerConformance:
     @given(data=st.data())
     @settings(SHARED, max_examples=8)
     def test_memory_that_holds_anything_is_survived(self, data: st.DataObject) -> None:
-        """A memory that was spoilt, or is of another version, never keeps it from answering."""
+        """A damaged memory, or one of another version, never prevents an answer."""
         situation = data.draw(self.situations)
         memory: Any = json.loads(json.dumps(self.propose(situation)[1]))
         for _ in range(data.draw(st.integers(1, 3))):
@@ -168,10 +168,10 @@ class OptimizerConformance:
 
 
 class TunerConformance(OptimizerConformance):
-    """Of a tuner that sizes an app as a whole."""
+    """Suite for a tuner that sizes an app as a whole."""
 
     def check(self, proposal: Proposal, seen: Signals) -> None:
-        """Assert also that each size changes once, and that staying is explained too."""
+        """Assert also that each size changes once, and that a hold is explained too."""
         super().check(proposal, seen)
         assert len({(c.app, c.operator) for c in proposal.changes}) == len(proposal.changes)
         assert proposal.sentence.endswith(".")
@@ -197,13 +197,13 @@ class TunerConformance(OptimizerConformance):
         ],
     )
     def test_slots_stay_on_impossible_figures(self, wrong: Mapping[str, Any]) -> None:
-        """A load or an ability that cannot be decides nothing."""
+        """An impossible load or ability decides nothing."""
         seen, current = self.idle()
         seen = replace(seen, apps=(replace(seen.apps[0], **wrong),))
         assert self.propose((seen, current))[0].changes == ()
 
     def test_slots_stay_while_the_app_settles_is_stopped_or_unknown(self) -> None:
-        """Nothing is decided on figures of another state, nor on what is not measured."""
+        """Figures of another state, or unmeasured ones, decide nothing."""
         seen, current = self.idle()
         stranger = replace(seen, apps=(replace(seen.apps[0], app="stranger"),))
         for situation in (
@@ -216,7 +216,7 @@ class TunerConformance(OptimizerConformance):
 
     @pytest.mark.parametrize("step", [1, 2, 4])
     def test_slots_are_multiples_of_an_executors_cores(self, step: int) -> None:
-        """The step holds even if earlier executors had other cores, so that 3 and 7 slots were measured."""
+        """The step holds even if earlier executors had other cores and 3 and 7 slots were measured."""
         bounds, nothing = Bounds(step, 4 * step, step), cast(Memory, {})
         for rate, slots, is_measured in product((10.0, 5000.0), (step, 4 * step), (True, False)):
             now, memory = slots, nothing
@@ -236,7 +236,7 @@ class TunerConformance(OptimizerConformance):
 
 
 class DagConformance(TunerConformance):
-    """Of a tuner that sizes apps, and operators that have a p of their own."""
+    """Suite for a tuner that sizes apps, and operators that have a p of their own."""
 
     fields = frozenset({"slots", "parallelism"})
     situations = apps() | dags()
@@ -258,7 +258,7 @@ class DagConformance(TunerConformance):
         ],
     )
     def test_slots_stay_on_any_impossible_figure(self, wrong: Mapping[str, Any]) -> None:
-        """Figures that it does not use count too: the others are not to be trusted beside them."""
+        """Unused figures count too: if one is impossible, the others cannot be trusted."""
         self.test_slots_stay_on_impossible_figures(wrong)
 
     @given(situation=dags(), missing=st.sampled_from(["rates", "abilities", "all"]))

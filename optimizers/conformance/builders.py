@@ -46,7 +46,7 @@ def capacity(parallelism: int, ability: float, fixed_s: float = 1.0, error: floa
 def observed(
     levels: Mapping[int, float | Sequence[float]], time: datetime = NOON, operator: str = APP
 ) -> tuple[Observation, ...]:
-    """One observation a value, the first the oldest."""
+    """Return one observation per value, the oldest first."""
     values = {p: v if isinstance(v, Sequence) else (v,) for p, v in levels.items()}
     return tuple(
         Observation(operator, p, ability, 0.0, 5, time - timedelta(seconds=10 * (len(of_level) - i)))
@@ -100,7 +100,7 @@ def signals(
 
 
 def operator(name: str, p: int | None, rate: float | None, ability: float | None, **changes: Any) -> OperatorSignals:
-    """An operator that emits a row for each that it takes in and keeps nothing waiting."""
+    """Return an operator that emits one row per row that it takes in and keeps nothing waiting."""
     busy = None if rate is None or not ability else min(1.0, rate / ability)
     values: dict[str, Any] = {
         "operator": name,
@@ -119,14 +119,14 @@ def operator(name: str, p: int | None, rate: float | None, ability: float | None
 
 
 def source(name: str, arrival: float | None, emitted: float | None = None, **changes: Any) -> OperatorSignals:
-    """A source that passes on what arrives, or as much as given."""
+    """Return a source that passes on all that arrives, or the given rate."""
     rate = arrival if emitted is None else emitted
     values = {"output_ability": arrival, "arrival_rows_per_s": arrival, "backlog_rows": 0, "busy_ratio": None}
     return operator(name, None, rate, None, **(values | changes))
 
 
 def edges(pairs: str, rates: Mapping[str, float | None]) -> tuple[Edge, ...]:
-    """``"lines>split split>count"``: each edge carries its producer's rate."""
+    """Return edges from ``"lines>split split>count"``; each edge carries its producer's rate."""
     named = [tuple(pair.split(">")) for pair in pairs.split()]
     return tuple(Edge(producer, consumer, rates.get(producer)) for producer, consumer in named)
 
@@ -134,7 +134,7 @@ def edges(pairs: str, rates: Mapping[str, float | None]) -> tuple[Edge, ...]:
 def dag_signals(
     operators: Sequence[OperatorSignals], links: Sequence[Edge], history: tuple[Observation, ...] = (), **changes: Any
 ) -> Signals:
-    """Signals of an app with these operators; ``bounds``, ``settling`` and the like, or fields of its AppSignals."""
+    """Return signals of an app with these operators, with changed fields of the signals or of the app."""
     of_signals = {k: changes.pop(k) for k in ("bounds", "objective", "settling", "until") if k in changes}
     arrivals = [o.arrival_rows_per_s for o in operators if o.arrival_rows_per_s is not None]
     levels = [o.parallelism or 1 for o in operators if o.arrival_rows_per_s is None]

@@ -1,6 +1,6 @@
-"""Situations that an optimizer may be asked in, as Hypothesis draws them: Signals, and the Deployment that runs.
+"""Situations to ask an optimizer in, drawn by Hypothesis: Signals, and the running Deployment.
 
-They are of any kind that the quality gate would let pass, missing figures included.
+They cover everything that the quality gate would let pass, missing figures included.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 MAX_SLOTS = 8
 STEPS = (1, 1, 2, 4)
-"""Cores of an executor, what slots are multiples of."""
+"""Cores per executor; slots are multiples of it."""
 RATIOS = st.none() | st.floats(0, 1)
 RATES = st.none() | st.floats(0, 5000)
 ROWS = st.none() | st.integers(0, 500_000)
@@ -50,7 +50,7 @@ DAGS = {
 
 @st.composite
 def histories(draw: st.DrawFn) -> dict[int, list[float]]:
-    """Draw levels that follow a power law with noise; they may be none at all."""
+    """Draw levels that follow a power law with noise; there may be none at all."""
     unit, exponent = draw(st.floats(5, 500)), draw(st.floats(0.0, 1.0))
     chosen = draw(st.lists(st.integers(1, MAX_SLOTS), max_size=4, unique=True))
     noise = st.floats(0.9, 1.1)
@@ -128,7 +128,7 @@ def dags(draw: st.DrawFn) -> Situation:
 
 
 def healthy_dag() -> Situation:
-    """Return a job of which every operator could do with less."""
+    """Return a job in which every operator could do with less."""
     parallelism = {"split": 4, "count": 4}
     operators = (source("lines", 10.0), *(operator(name, 4, 10.0, 300.0) for name in parallelism))
     links = (Edge("lines", "split", 10.0), Edge("split", "count", 10.0))
@@ -185,7 +185,7 @@ def streams(draw: st.DrawFn) -> Situation:
 
 @st.composite
 def joins(draw: st.DrawFn) -> Situation:
-    """Draw a stream join, and what was measured of it, if anything."""
+    """Draw a stream join with its measurements, if any."""
     bounds, workers = draw(limits()), draw(st.integers(1, 8))
     slots = draw(st.sampled_from(bounds.levels))
     counts = st.none() | st.integers(0, 20_000)
@@ -220,7 +220,7 @@ def spoil(draw: Draw, value: Any, junk: Any) -> Any:
 
 
 def spoil_figure(draw: Draw, measured: Any) -> Any:
-    """Return a contract with one of its figures missing, where it may be, or no figure at all."""
+    """Return a contract with one of its figures missing, if it is optional, or invalid."""
     names = [f.name for f in fields(measured) if _figures_of(getattr(measured, f.name))]
     if not names:
         return measured
@@ -238,7 +238,7 @@ def spoil_figure(draw: Draw, measured: Any) -> Any:
 
 
 def _figures_of(value: Any) -> bool:
-    """Say whether a field holds figures that may have gone wrong."""
+    """Return whether a field holds figures that can be spoilt."""
     if isinstance(value, tuple):
         return bool(value) and _figures_of(value[0])
     return isinstance(value, float) or (

@@ -1,17 +1,17 @@
-"""What arrives now, how it has moved, and what is to be expected.
+"""The present arrival rate, its history, and the expected rate.
 
-Where the rate jumped within the period, its mean is of neither rate. The newest third tells more. If the rate jumped
-once from b to n, and the share f of the period lies after the jump, then the mean is m = b + f (n - b). For f >= 1/3
-the newest third's rate r is n; for less, r - b = 3 (m - b). Hence (m - b) / (r - b) tells the two apart: it is f where
-r is the new rate, and 1/3 where r is halfway and n unknown still. A rate that merely fluctuates has its mean near b and
-a ratio near 0, which tells it from a jump.
+If the rate jumped within the period, its mean is neither rate, and the newest third shows more. If the rate jumped once
+from b to n, and the share f of the period is after the jump, then the mean is m = b + f (n - b). For f >= 1/3 the
+newest third's rate r is n; for less, r - b = 3 (m - b). The ratio (m - b) / (r - b) separates the two cases: it is f if
+r is the new rate, and 1/3 if r is halfway and n still unknown. A rate that only fluctuates has its mean near b and a
+ratio near 0.
 
-How it has moved is kept as runs of about equal rate. From them come two factors of the present rate, both >= 1:
-- ``fluctuation``: where most changes are small and go up and down the rate wanders around a level, and following each
-  move would be a reconfiguration for nothing. Room for nine tenths of the time of late ends that. Where changes are
-  mostly large, none is kept: it would be paid for and hardly ever used.
+The history is kept as runs of about equal rate. They give two factors of the present rate, both >= 1:
+- ``fluctuation``: if most changes are small and go up and down, the rate wanders around a level, and following each
+  move would be a useless reconfiguration. Room for nine tenths of the recent time prevents that. If changes are mostly
+  large, no room is kept: it would be paid for and almost never used.
 - ``ahead``: a rise that a steady trend or a repetition of earlier runs predicts.
-A step is sized with them; whether one is due, a rise ahead alone says.
+Steps are sized with both; only a rise ahead decides whether a step is due.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ from millrace.optimizers.conttune.base_tuner import LEAST_ABILITY
 from millrace.optimizers.conttune.job_graph import Job, Operator
 
 MOVE = 0.04
-"""Relative change of the rate from which the newest third is believed, where the mean lies between it and before."""
+"""Relative change of the rate from which the newest third is used, if the mean is between it and the rate before."""
 JUMP = 0.1
 """Relative difference of newest third and mean that no ordinary fluctuation makes."""
 NEWEST = 1 / 3
-"""Newest part of a period whose rate is reported as well."""
+"""Newest part of a period whose rate is also reported."""
 TRIFLE = 0.01
-"""Share of what an operator can do below which a change of the rate decides nothing, whatever it is beside the rate."""
+"""Share of an operator's ability below which a change of the rate is ignored, however large relative to the rate."""
 WHOLE = 0.4
-"""Share of the period after a jump from which its newest third, for sure, is all of the new rate."""
+"""Share of the period after a jump from which its newest third is certainly all at the new rate."""
 SAME = 0.03
 """Rates that differ by less belong to one run."""
 MOST_RUNS = 240
 RECENT_RUNS = 24
-"""Runs that tell how the rate moves of late."""
+"""Runs that show how the rate has moved recently."""
 LEAST_RUNS = 4
 NEAR = 0.35
-"""A rate within this share above the present one is near; beyond, a step of its own is due."""
+"""A rate up to this share above the present one is near; a higher one needs a step of its own."""
 USUAL_SHARE = 0.9
-"""Share of the time of late that the room covers: what is rarer is worth a step of its own."""
+"""Share of the recent time that the room covers: rarer rates are worth a step of their own."""
 SMALL_CHANGE = 0.25
 CALM, TURNS = 0.7, 0.33
-"""Shares of small changes and of turns from which the rate is said to wander; noise turns in two of three."""
+"""Shares of small changes and of turns from which the rate counts as wandering; noise turns in two of three."""
 TREND_EVALUATIONS = 8
 """Latest evaluations that show a trend."""
 STEADY = 0.85
 """Share of the rate's variation that a line must explain to be a trend."""
 HORIZON, SPAN = 2.0, 14.0
-"""Evaluations that a step decided now has to serve for: from the next until the one after it, and for a while."""
+"""Evaluations ahead that a step decided now has to serve: until the one after the next, and for a while."""
 MATCHES = 3
-"""Runs that must have come again before a repetition is believed."""
+"""Runs that must have repeated before a repetition is trusted."""
 
 
 def rate_at_end(job: Job, before: float | None) -> float | None:
-    """Return the rate that holds at the period's end, rows a second; None if that is not clear yet.
+    """Return the rate at the period's end, rows per second; None if that is not clear yet.
 
     Args:
         job: The job; with its mean rate.
-        before: The rate before the period, rows a second; None if unknown.
+        before: The rate before the period, rows per second; None if unknown.
     """
     mean, newest = job.app.arrival_rows_per_s, job.app.arrival_recent_rows_per_s
     other = newest if newest is not None else before
     if mean is None or other is None:
         return mean
     if before is None:
-        return other  # a first evaluation has nothing to compare with: what came last is the best that is known
+        return other  # a first evaluation has nothing to compare with: the newest rate is the best estimate
     if _is_all_new(before, mean, other):
         return newest
     trifle = TRIFLE * min((o.ability for o in job.sizable if o.ability is not None), default=0.0)
@@ -80,17 +80,17 @@ def rate_at_end(job: Job, before: float | None) -> float | None:
 
 
 def _is_all_new(before: float, mean: float, newest: float) -> bool:
-    """Say whether the rate jumped, and the newest third is all of the new one."""
+    """Return whether the rate jumped, and the newest third is all at the new rate."""
     move = newest - before
     return abs(move) > MOVE * max(newest, before) and WHOLE <= (mean - before) / move < 1
 
 
 def at_rate(job: Job, rate: float) -> Job:
-    """Return the job as it is with another arrival rate than the period's mean.
+    """Return the job with another arrival rate than the period's mean.
 
     Args:
         job: The job; with its mean rate.
-        rate: Rows a second that arrive now.
+        rate: Present arrival rate, rows per second.
     """
     mean = job.app.arrival_rows_per_s
     if mean is None or mean == rate:
@@ -104,7 +104,7 @@ def at_rate(job: Job, rate: float) -> Job:
 
 
 def at_mean(job: Job, rate: float) -> Job:
-    """Return the job as it is with a mean over many periods as its arrival rate.
+    """Return the job with a mean over many periods as its arrival rate.
 
     Args:
         job: A job of one operator.
@@ -115,7 +115,7 @@ def at_mean(job: Job, rate: float) -> Job:
 
 
 def _of_newest_third(operator: Operator, factor: float) -> Operator:
-    """Return an operator with what arrives now: as measured over the newest third, or in proportion to the whole."""
+    """Return an operator with its present arrival: as measured over the newest third, or in proportion to the whole."""
     span_s = None if operator.span_s is None else operator.span_s * NEWEST
     if operator.arrival is None:
         return replace(operator, span_s=span_s)
@@ -124,7 +124,7 @@ def _of_newest_third(operator: Operator, factor: float) -> Operator:
 
 
 class Run(NamedTuple):
-    """Evaluations in a row with about the same rate."""
+    """Consecutive evaluations with about the same rate."""
 
     rate: float
     evaluations: int
@@ -149,7 +149,7 @@ class RateHistory:
 
 
 def fluctuation(history: RateHistory) -> float:
-    """Return the factor that covers what the rate does of late, >= 1."""
+    """Return the factor that covers the recent changes of the rate, >= 1."""
     recent = history.runs[-RECENT_RUNS:]
     if len(recent) <= LEAST_RUNS or recent[-1].rate <= 0:
         return 1.0
@@ -179,7 +179,7 @@ def ahead(history: RateHistory) -> tuple[float, float]:
 
 
 def _trend(history: RateHistory, distance: float) -> float:
-    """Return what a steady rise of the logarithm comes to so many evaluations from now; 1 where there is none.
+    """Return the factor of a steady rise of the logarithm after this many evaluations; 1 if there is none.
 
     A straight line explains a steady rise, and three quarters of a single jump at most.
     """
@@ -202,7 +202,7 @@ def _repetition(history: RateHistory) -> float:
 
 
 def find_repetition(runs: Sequence[Run]) -> int | None:
-    """Return after how many runs the latest ones came again; None if they did not."""
+    """Return after how many runs the latest ones repeated; None if they did not."""
     for lag in range(2, len(runs) - MATCHES):
         same = 0
         while same + lag < len(runs) and _alike(runs[-1 - same], runs[-1 - same - lag]):

@@ -1,6 +1,6 @@
 """Base of all tuners: refuse bad telemetry, keep to the bounds, remember each app.
 
-Missing is not zero, and impossible figures decide nothing.
+Missing figures are not zero, and impossible figures are never used.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size
 from millrace.optimizers.memory import mapping, numbers, whole
 
 AppMemory = Mapping[str, Any]
-"""What is remembered of one app, a JSON value; anything may stand in it."""
+"""Memory of one app, a JSON value; it may contain anything."""
 
 Sizings = tuple[Sequence[Sizing], AppMemory]
 """Proposed levels of a job's operators, and what to remember of the job."""
 
 LEAST_ABILITY, LARGEST = 1e-9, 1e15
-"""Rows a second beyond which a figure is no measurement: no computation with them overflows or divides by nothing."""
+"""Range of valid figures, rows per second: no computation within it overflows or divides by zero."""
 
 Limits = Mapping[str, tuple[float, float, str]]
-"""Lowest and highest possible figure by name, and the range for people."""
+"""Lowest and highest possible figure by name, and the range as text."""
 
 RATE = 0, LARGEST, f"0 to {LARGEST:g}"
 RATIO = 0, 1 + 1e-9, "0 to 1"
@@ -57,7 +57,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 class BaseTuner(Generic[OptionsT]):
-    """Base of all tuners: a subclass says its name, its options and, in :meth:`tune`, how it decides on one job.
+    """Base of all tuners: a subclass defines its name, its options and, in :meth:`tune`, how it decides on one job.
 
     Args:
         options: How it decides; by default its own defaults.
@@ -74,21 +74,21 @@ class BaseTuner(Generic[OptionsT]):
         raise NotImplementedError
 
     def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
-        """Return higher levels for a job that has not settled; none where it can wait.
+        """Return higher levels for a job that has not settled; none if it can wait.
 
         Args:
             signals: The period's.
-            job: The job at the levels that are set. What was measured of it is left out: only what arrives is known.
-            memory: What is remembered of it.
+            job: The job at the levels that are set, with only its arrival; other measurements are left out.
+            memory: Its memory.
         """
         return (), memory
 
     def uses_first_batches(self, memory: AppMemory) -> bool:
-        """Say whether what the first batches at new slots show, behind a backlog, is enough for an early decision."""
+        """Return whether the first batches at new slots, behind a backlog, are enough for an early decision."""
         return False
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say which p each operator should have and why; an app that was not measured stays remembered."""
+        """Propose a p for each operator with reasons; keep the memory of apps that were not measured."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
         sizings: list[Sizing] = []
         for app in signals.apps:
@@ -121,28 +121,28 @@ class BaseTuner(Generic[OptionsT]):
 
 
 def is_possible(ability: float) -> bool:
-    """Say whether a processing ability, rows a second, can have been measured."""
+    """Return whether a processing ability, rows per second, is a possible measurement."""
     return LEAST_ABILITY <= ability <= LARGEST
 
 
 @dataclass(frozen=True)
 class LastStep:
-    """A tuner's last own step: what it leaves alone as long as the load is what the step was made for.
+    """A tuner's own last step, which stays as long as the load is the one that it was made for.
 
     Attributes:
         levels: p that it set, by operator.
-        rates: Rows a second that it was made for, by operator.
+        rates: Rows per second that it was made for, by operator.
     """
 
     levels: Mapping[str, int]
     rates: Mapping[str, float]
 
     def holds(self, levels: Mapping[str, int], rates: Mapping[str, float], change: float) -> bool:
-        """Say whether a job still has the levels of the step, and the load that it was made for.
+        """Return whether a job still has the levels of the step, and the load that it was made for.
 
         Args:
             levels: Present p by operator.
-            rates: Present load by operator, rows a second; one that is unknown has not changed.
+            rates: Present load by operator, rows per second; unknown loads count as unchanged.
             change: Relative change of a rate that makes it another load, >= 0.
         """
         if any(self.levels.get(name) != p for name, p in levels.items()):
@@ -163,7 +163,7 @@ class LastStep:
 
 
 def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Reason, Mapping[str, str]] | None:
-    """Return what stands in the way of any decision on an app, with the details of its message; None if nothing."""
+    """Return what prevents any decision on an app, with the details of its message; None if nothing does."""
     if app.app not in current.apps:
         return Reason.NO_APP, {}
     if not current.sizeable:
@@ -179,30 +179,30 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
 
 
 def _is_live(app: AppSignals, current: Deployment) -> bool:
-    """Say whether slots change without a restart, so that a step that was not needed costs no downtime."""
+    """Return whether slots change without a restart: then an unnecessary step costs no downtime."""
     deployed = current.apps[app.app]
     return deployed.executor is not None and not deployed.parallelism
 
 
 def _is_short(app: AppSignals, current: Deployment) -> bool:
-    """Say whether an app that has settled has fewer executors than it asked for: its cluster has no room for more."""
+    """Return whether a settled app has fewer executors than it requested: its cluster has no room for more."""
     return _is_live(app, current) and app.slots < current.apps[app.app].slots
 
 
 def _has_first_batches(app: AppSignals, current: Deployment) -> bool:
-    """Say whether the first batches at the slots that are set are known, with more rows waiting than they take."""
+    """Return whether the first batches at the new slots are known: they are only if more rows wait than they take."""
     at_new = app.slots == current.apps[app.app].slots and not current.apps[app.app].parallelism
     return at_new and app.first_batches is not None and None not in (app.backlog_rows, app.restart_lag_rows)
 
 
 def _unmeasured(app: AppSignals, current: Deployment, period_s: float, first: bool) -> Job:
-    """Return an app that has not settled as a job: at its new level, with nothing measured but what arrives.
+    """Return an app that has not settled as a job: at its new level, with only its arrival measured.
 
     Args:
-        app: What was measured.
+        app: The app's signals.
         current: The Deployment.
         period_s: Length of the period, seconds.
-        first: Use what the first batches showed, and the backlog.
+        first: Use the first batches and the backlog.
     """
     arriving = replace(
         app,
@@ -222,7 +222,7 @@ def _unmeasured(app: AppSignals, current: Deployment, period_s: float, first: bo
 
 
 def _impossible_figure(app: AppSignals, *, with_operators: bool) -> Mapping[str, str] | None:
-    """Return the name, value and allowed range of a figure that cannot have been measured; None if all can."""
+    """Return the name, value and allowed range of an impossible figure; None if all are possible."""
     measured: list[tuple[str, object, Limits]] = [("", app, OF_APP)]
     for name, capacity in (("capacity.", app.capacity), ("first_batches.", app.first_batches)):
         if capacity is not None:

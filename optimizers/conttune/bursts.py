@@ -1,8 +1,8 @@
 """Bursts: many rows at once, again and again, each over before a step for it could help.
 
-The rate of a period that holds a burst is that of no other period. A step up for it comes when the burst is over, and a
-step down when the next one ends. So bursts that repeat are planned for as a whole: the slots have to keep up with the
-mean rate, and to process a burst within the latency goal. They stay the same from one burst to the next.
+A period with a burst has a rate of its own. A step up for it comes when the burst is over, and a step down when the
+next one ends. So bursts that repeat are planned for as a whole: the slots have to keep up with the mean rate, and to
+process a burst within the latency goal. They stay the same from one burst to the next.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from millrace.optimizers.conttune.course import Course, Span
 
 RECENT_SPANS = 24
 HIGH_SHARE = 1 / 4
-"""A burst is above this share of the highest recent rate, all else below: the same rows in twice the time, and half as
-many rows, are still a burst."""
+"""A burst is above this share of the highest recent rate, everything else below.
+
+The same rows in twice the time, or half as many, are still a burst.
+"""
 LEAST, RECENT = 2, 5
-"""Fewest bursts that repeat, and the latest ones that count."""
+"""Fewest bursts that repeat, and the number of latest ones that count."""
 MOST_OF_TIME = 1 / 3
-"""Share of the time that bursts take at most."""
+"""Largest share of the time that bursts may take."""
 ALIKE = 2.0
 """Rows of bursts, and times between them, differ by less than this factor from the usual."""
 
@@ -31,9 +33,9 @@ class Bursts:
     """Bursts that repeat.
 
     Attributes:
-        rows: Rows of the largest recent one, > 0.
+        rows: Rows of the largest recent burst, > 0.
         every_s: Time from one to the next, seconds, > 0.
-        rate: Mean rate over bursts and all between them, rows per second, > 0.
+        rate: Mean rate over bursts and the time between them, rows per second, > 0.
     """
 
     rows: float
@@ -52,8 +54,8 @@ def find_bursts(course: Course, longest_s: float) -> Bursts | None:
     """Return the bursts that repeat up to now; None if there are none.
 
     Args:
-        course: What arrived.
-        longest_s: Longest burst, seconds: what lasts longer is worth a step of its own.
+        course: Arrival over time.
+        longest_s: Longest burst, seconds: anything longer is worth a step of its own.
     """
     spans = course.spans[-RECENT_SPANS:]
     high = HIGH_SHARE * max((span.rate for span in spans), default=0.0)
@@ -79,7 +81,7 @@ def find_bursts(course: Course, longest_s: float) -> Bursts | None:
 
 
 def _bursts(spans: Sequence[Span], high: float) -> tuple[list[_Burst], float]:
-    """Return what is above a rate, oldest first, and the end of all spans; times are seconds since the first."""
+    """Return the bursts above a rate, oldest first, and the end of all spans; times are seconds since the first."""
     found, at_s = [], 0.0
     for is_high, group in groupby(spans, key=lambda s: s.rate > high):
         of_group = list(group)

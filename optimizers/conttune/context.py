@@ -1,4 +1,4 @@
-"""One operator in one evaluation: all that sizing it takes, put together once, computed where it is asked for."""
+"""One operator in one evaluation: everything that sizing needs, computed on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millrace.optimizers.conttune.state import OperatorState
 from millrace.optimizers.conttune.surrogate import Curve, Surrogate, draw_curve, fit
 
 ESCALATION = 0.5
-"""Share by which the room grows with each own step in a row that was too small."""
+"""Share by which the room grows with each consecutive own step that was too small."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class OperatorContext:
     Attributes:
         operator: The operator; one that can be sized.
         bounds: Allowed p.
-        demand: What it is sized for.
-        room: What it is sized for over what it has to process now, >= 1.
-        variance: Relative variance of that.
-        observations: Its own, oldest first, this evaluation's included, as they would be measured today. Each counts
-            for what its p is worth (:mod:`millrace.optimizers.conttune.waves`).
-        state: What is remembered of it, the present fixed cost included.
+        demand: Demand that it is sized for.
+        room: Demand that it is sized for over its present demand, >= 1.
+        variance: Relative variance of the demand.
+        observations: Its own, oldest first, this evaluation's included, as they would be measured today. Each one
+            counts for the worth of its p (:mod:`millrace.optimizers.conttune.waves`).
+        state: Its memory, the present fixed cost included.
         time: Time of the evaluation (UTC).
         options: Flow's.
         bursts: Bursts that repeat; None if there are none.
-        operators: Operators of the job that can be sized, >= 1: all together have to suffice.
+        operators: Operators of the job that can be sized, >= 1: all of them together have to be large enough.
     """
 
     operator: Operator
@@ -63,18 +63,18 @@ class OperatorContext:
 
     @property
     def ran(self) -> int:
-        """The p that really runs: fewer tasks than slots leave slots idle."""
+        """The p that really runs: with fewer tasks than slots, some slots are idle."""
         ran = self.operator.ran
         return min(ran, self.now) if self.options.source_splits and ran is not None else self.now
 
     @property
     def effective(self) -> int:
-        """What that is worth: the fewest slots that do the same."""
+        """Worth of that p: the fewest slots that do the same."""
         return waves.worth(self.ran, self.operator.tasks)
 
     @cached_property
     def here(self) -> Level | None:
-        """What was observed at the p that runs."""
+        """The observed level of the p that runs."""
         own = [o for o in self.observations if o.parallelism == self.effective]
         return observed_levels(own, self.options.top_k)[0] if own else None
 
@@ -90,7 +90,7 @@ class OperatorContext:
 
     @cached_property
     def training(self) -> Columns:
-        """The points that the surrogate is fitted on."""
+        """The points to fit the surrogate on."""
         return training_columns(self.levels)
 
     @cached_property
@@ -106,9 +106,9 @@ class OperatorContext:
 
     @property
     def _deviations(self) -> float:
-        """Standard deviations below the mean at which a level must still suffice; more after failures.
+        """Standard deviations below the mean at which a level must still be enough; more after failures.
 
-        The tails are those of Student's t: one or two levels say little about all others.
+        The tails are Student's t: one or two levels say little about all others.
         """
         certainty = (1 - self.options.risk) ** (1 / self.operators)
         deviations = float(stdtrit(len(self.levels) + 1, certainty))
@@ -116,7 +116,7 @@ class OperatorContext:
 
     @cached_property
     def ability_now(self) -> float:
-        """PA of the level that runs, rows a second: as observed there, or else the model's."""
+        """PA of the level that runs, rows per second: as observed there, otherwise the model's."""
         return self.here.ability if self.here is not None else self.curve.at(self.effective)
 
     @property
@@ -128,33 +128,33 @@ class OperatorContext:
 
     @property
     def rate(self) -> float:
-        """Rows a second that it has to process now, without the room that it is sized with."""
+        """Rows per second that it has to process now, without the room that it is sized with."""
         return self.demand.rate / self.room
 
     @property
     def required_now(self) -> float:
-        """PA that makes the present p feasible, rows a second."""
+        """PA that makes the present p feasible, rows per second."""
         return self.demand.required_at(self.effective)
 
     @property
     def throughput_now(self) -> float:
-        """Rows per second that come out of the level that runs: PA, or less if batches are limited."""
+        """Throughput of the level that runs, rows per second: PA, or less if batches are limited."""
         return self.demand.throughput(self.ability_now, self.effective)
 
     @property
     def load_ratio(self) -> float:
-        """What is required over what the present level can do."""
+        """Required PA over the PA of the present level."""
         return self.required_now / self.ability_now
 
     @cached_property
     def ceiling(self) -> int | None:
-        """The level beyond which more was measured to bring nothing; None if none is known."""
+        """The level beyond which more slots were measured to gain nothing; None if none is known."""
         if self.options.ineffective_thr == 0 or len(self.levels) < 2:
             return None
         return find_ceiling(self.levels, self.time, self.options, self.demand.trigger_s)
 
     def is_too_small(self, growing: bool) -> bool:
-        """Say whether the present level does not suffice.
+        """Return whether the present level is too small.
 
         Args:
             growing: The backlog grows: measured figures get no benefit of the doubt.
@@ -167,13 +167,13 @@ class OperatorContext:
 
     @property
     def _spendable(self) -> float:
-        """How far a load may exceed what is planned for before that is too much, >= 1."""
+        """Factor by which a load may exceed the plan before the level is too small, >= 1."""
         target = self.demand.objective.target_utilisation
         return 1 + self.options.spend * (1 - target) / target
 
     @cached_property
     def wanted(self) -> int:
-        """The least level that suffices for sure within the bounds, or the highest sensible one if none does."""
+        """The least level within the bounds that is surely enough, or the highest sensible one if none is."""
         low, high = self.bounds.min_slots, self.bounds.max_slots
         reachable = min(high, self._reach)
         if self.ceiling is not None:
@@ -183,12 +183,12 @@ class OperatorContext:
         return self.level(min(least, max(reachable, low)))
 
     def level(self, parallelism: int) -> int:
-        """Return the least allowed level that does what p does, or the most that any may."""
+        """Return the least allowed level that is worth as much as p, or as the highest allowed one."""
         return waves.level(parallelism, self.operator.tasks, self.bounds)
 
     @property
     def _reach(self) -> int:
-        """The highest level that a step may lead to: ``reach`` times what linear scaling suggests."""
+        """The highest level that a step may lead to: ``reach`` times the level by linear scaling."""
         base = nearest(self.levels, self.effective)
         linear = base.parallelism * self.demand.required_at(base.parallelism) / base.ability
         highest = max(linear, self.levels[-1].parallelism, self.now)

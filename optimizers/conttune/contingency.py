@@ -1,9 +1,10 @@
-"""What flow plans ahead for: more arrival than the slots can sustain, before the next evaluation sees it.
+"""Contingencies of flow: more slots if more arrives than the slots can sustain, before the next evaluation.
 
-A line leads to the least level that is planned for a rate, by the same curve and bounds as any other step up. Its rate
-is what the slots below it are sized for, that of the first line what the present ones can sustain: below it nothing is
-late. How long more than that has to arrive is a matter of cost. The step costs ``change_s`` on the slots that it adds.
-Waiting costs no slots, but each second of it lets rows pile up that the goal has no time for.
+A line leads to the least level that is planned for a rate, by the same curve and bounds as any other step up. The first
+line's rate is what the present slots can sustain: below it nothing is late. The rate of each further line is what the
+slots of the line before are sized for. How long more than that has to arrive is a matter of cost. The step costs
+``change_s`` on the slots that it adds. Waiting costs no slots. But each second, more rows pile up than the goal has
+time for.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.demand import Demand
 
 FOR_S = 2.0
-"""Rows beyond a rate, in seconds of it, from which more arrives for sure: sources commit in pieces."""
+"""Rows beyond a rate, in seconds of it, that prove a higher rate: sources commit in pieces."""
 ROOM = 1.1
-"""Factor between the rates of two lines: what lies nearer is left to the next evaluation."""
+"""Least factor between the rates of two lines: smaller differences are left to the next evaluation."""
 OVERDUE = 1.5
-"""Factor by which a batch outlasts what is planned, from which slots are added without a rate."""
+"""Factor by which a batch must outlast the plan before slots are added without knowing the rate."""
 UNCOUNTED = "the source does not report what arrives while a batch runs"
 WHATEVER = "whatever arrives"
 UNKNOWN = "the throughput of these slots is not known yet"
 LIFT = 2
-"""Factor of a step up while it does not show how much arrives."""
+"""Factor of a step up if the arrival rate is unknown."""
 
 
 def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingency, ...]:
@@ -37,7 +38,7 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
 
     Args:
         context: The operator.
-        slots: p that it is to have.
+        slots: Planned p.
     """
     demand = replace(context.demand, rate=context.rate)
     if not context.options.contingencies or not demand.micro_batch or context.is_starved:
@@ -66,7 +67,7 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
 
 
 def _overdue_s(demand: Demand, slots: int) -> float:
-    """Return for how long a batch has to run until rows wait for longer than the goal, seconds."""
+    """Return how long a batch has to run until rows wait longer than the goal, seconds."""
     planned_s = demand.objective.planned_batch_s(demand.fixed_at(slots), demand.trigger_s)
     return max(OVERDUE * planned_s, row_wait.longest_batch_s(demand.objective.max_lag_s, demand.trigger_s))
 
@@ -82,6 +83,6 @@ def _ability(context: OperatorContext, slots: int) -> float:
 
 
 def _planned(context: OperatorContext, demand: Demand, slots: int) -> float:
-    """Return the rate that a level is sized for, rows per second: by the curve's lower bound, as any step up."""
+    """Return the rate that a level is sized for, rows per second: by the curve's lower bound, as for any step up."""
     worth = waves.worth(slots, context.operator.tasks)
     return demand.planned(context.curve.sure_at(worth), worth)

@@ -1,10 +1,10 @@
-"""What arrived over time, in seconds, and how long it has stayed below a rate.
+"""Arrival over time, in seconds, and how long it has stayed below a rate.
 
-A stay below a rate begins when less arrives and ends when more does. How long earlier stays lasted says how long the
-present one may last. Of n stays that were longer than the present one is by now, the mean of what is left of them is
+A stay below a rate starts when less arrives and ends when more does. The length of earlier stays shows how long the
+present one may last. Of n stays that lasted longer than the present one so far, the mean of their remaining time is
 expected, with a relative error e: e^2 = (1 + sum of squared relative deviations) / (n + 1), as if one more stay was
-known whose length is as uncertain as that of a random event. If none was as long, the present stay is expected to last
-as long again as it has lasted, with an error of 1. A stay of which no beginning was seen is expected to last.
+known whose length is as uncertain as the time of a random event. If no stay was as long, the present stay is expected
+to last as long again as it has lasted, with an error of 1. A stay whose start was not seen is expected to last.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ RECENT_STAYS = 12
 
 
 class Span(NamedTuple):
-    """Seconds in a row in which about the same rate arrived, rows per second."""
+    """Consecutive seconds in which about the same rate arrived, rows per second."""
 
     rate: float
     seconds: float
 
 
 class Expected(NamedTuple):
-    """How long a stay is expected to go on, seconds, and the relative error of that, >= 0."""
+    """Expected rest of a stay, seconds, and its relative error, >= 0."""
 
     seconds: float
     error: float
@@ -44,7 +44,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """What arrived, newest last.
+    """Arrival, newest last.
 
     Attributes:
         spans: Rates and how long they lasted.
@@ -55,7 +55,7 @@ class Course:
     seen: datetime | None = None
 
     def with_period(self, rate: float, since: datetime, until: datetime) -> Course:
-        """Return the course after one more period: of one that overlaps the last, what is new counts."""
+        """Return the course after one more period; of a period that overlaps the last one, only the new part counts."""
         length = (until - since).total_seconds()
         new = length if self.seen is None else min(length, (until - self.seen).total_seconds())
         if new <= 0:
@@ -74,7 +74,7 @@ class Course:
         return stays if self.spans and self.spans[-1].rate <= rate else [*stays, []]
 
     def expected(self, rate: float) -> Expected:
-        """Return how long no more than a rate is expected to arrive; infinite if more was never seen to."""
+        """Return how long no more than a rate is expected to arrive; infinite if no more has ever arrived."""
         if all(span.rate <= rate for span in self.spans):
             return Expected(math.inf, 0.0)
         *former, present = (sum(span.seconds for span in stay) for stay in self.stays(rate))

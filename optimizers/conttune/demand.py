@@ -1,22 +1,22 @@
-"""What an operator has to process: lambda, and what target, latency goal and backlog make of it.
+"""The demand on an operator: lambda, and the effects of target, latency goal and backlog.
 
 Symbols:
-    lambda   rows a second that arrive
+    lambda   rows per second that arrive
     o(p)     fixed cost of a micro-batch, seconds
     rho      lambda / PA(p)
 
-The paper asks for PA(p) >= lambda (Eq. 2). Where operators own their slots, p is feasible where
-PA(p) >= lambda / target_utilisation. Where batches have a fixed cost (``micro_batch``) p is feasible where
+The paper requires PA(p) >= lambda (Eq. 2). If operators own their slots, p is feasible if
+PA(p) >= lambda / target_utilisation. If batches have a fixed cost (``micro_batch``), p is feasible if
 rho <= target_utilisation and no row waits longer than max_lag_s. A row waits for a batch and the next one, so under the
 default trigger 2 o(p) / (1 - rho) <= max_lag_s (:mod:`millrace.model.row_wait` has triggers with an interval), that is
 rho <= u(p) = min(target, 1 - 2 o(p) / max_lag_s), so
     PA(p) >= lambda / u(p)                                                                            (1)
-With ``catch_up`` the backlog has to drain in time as well, at which the app may be fully busy:
+With ``catch_up`` the backlog has to drain in time as well, with the app fully busy if necessary:
     PA(p) >= lambda + excess / catch_up_s                                                             (2)
-The greater of both is required. Room for (1) drains a small backlog by itself: the greater, not the sum.
+The greater of both is required, not the sum: room for (1) drains a small backlog by itself.
 
-Where a batch holds at most x rows (``maxFilesPerTrigger`` and the like), o(p) is paid every x rows however many wait:
-a rate r is sustained where x / (o + x / PA) >= r, that is
+If a batch holds at most x rows (``maxFilesPerTrigger`` and the like), every x rows cost o(p), however many wait: a rate
+r is sustained if x / (o + x / PA) >= r, that is
     PA(p) >= r / (1 - r o / x)                                                                        (3)
 With lambda / target for r this is one more bound on the utilisation, u(p) <= target - lambda o / x.
 
@@ -44,26 +44,26 @@ from millrace.optimizers.conttune.state import OperatorState
 Array = NDArray[np.float64]
 
 LEAST_UTILISATION = 0.05
-"""Where fixed cost alone eats nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
+"""If fixed costs take nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
 
 IDLE_RATIO = 0.1
-"""Share of the period that a trigger with an interval leaves idle, from which slots are not what rows wait for."""
+"""Share of the period that a trigger with an interval leaves idle, from which rows do not wait for slots."""
 
 DRAINED_SHARE = 0.1
-"""A backlog that is gone within this share of catch_up_s by itself counts as drained."""
+"""A backlog that drains by itself within this share of catch_up_s counts as drained."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What has to be processed.
+    """Work that has to be processed.
 
     Attributes:
-        rate: lambda, rows a second, >= 0.
-        waiting: Rows that wait beyond what a batch at the planned load leaves behind.
-        excess: Those of them that Millrace's own last restart did not cause.
+        rate: lambda, rows per second, >= 0.
+        waiting: Rows that wait beyond those that a batch at the planned load leaves behind.
+        excess: Waiting rows that were not caused by Millrace's own last restart.
         objective: The owner's.
         fixed_s: o(p) by observed level, seconds.
-        micro_batch: Batches have a fixed cost; otherwise PA(p) >= lambda / target_utilisation alone is asked.
+        micro_batch: Batches have a fixed cost; otherwise only PA(p) >= lambda / target_utilisation is required.
         catch_up: Condition (2).
         batch_rows: x, rows that a batch holds at most; None if it is not limited.
         held_rows: Rows that wait although the app is idle until its next trigger: its batches may not read them.
@@ -84,11 +84,11 @@ class Demand:
     burst_rows: float = 0.0
 
     def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
-        """Return the least PA that makes each p feasible, rows a second, shape (n,)."""
+        """Return the least PA that makes each p feasible, rows per second, shape (n,)."""
         return np.array([self.required_at(int(p)) for p in parallelism])
 
     def required_at(self, parallelism: int, tolerance: float = 0.0) -> float:
-        """Return the least PA that makes p feasible, rows a second.
+        """Return the least PA that makes p feasible, rows per second.
 
         Args:
             parallelism: p.
@@ -102,7 +102,7 @@ class Demand:
         return max(planned, drained / max(LEAST_UTILISATION, 1.0 - self._limited(drained, parallelism)))
 
     def highest_utilisation(self, parallelism: int) -> float:
-        """Return u(p), in (0, 1]; the target alone where no utilisation can meet the latency goal."""
+        """Return u(p), in (0, 1]; the target alone if no utilisation can meet the latency goal."""
         target = self.objective.target_utilisation
         if not self.micro_batch:
             return target
@@ -111,7 +111,7 @@ class Demand:
         return min(target, room, limited) if room > 0 else min(target, limited)
 
     def throughput(self, ability: float, parallelism: int) -> float:
-        """Return the rows per second that come out of an app of this ability: less if batches are limited."""
+        """Return the throughput of an app of this ability, rows per second: less if batches are limited."""
         if not self.micro_batch:
             return ability
         return row_wait.throughput(ability, self.fixed_at(parallelism) or 0.0, self.batch_rows)
@@ -136,7 +136,7 @@ class Demand:
         return row_wait.longest_wait_s(batch_s, self.trigger_s)
 
     def drain_s(self, ability: float, parallelism: int) -> float:
-        """Return the seconds until an app of this ability has processed the rows that wait; infinite if never.
+        """Return the seconds until an app of this ability has processed the waiting rows; infinite if never.
 
         With limited batches, their fixed cost is in the rate that they sustain. Without a limit it is paid once.
         """
@@ -147,13 +147,13 @@ class Demand:
         return self.waiting / spare + once * ability / spare
 
     def burst_s(self, ability: float, parallelism: int) -> float:
-        """Return the seconds that an app of this ability takes for a burst."""
+        """Return the seconds that an app of this ability needs for a burst."""
         if self.batch_rows and self.batch_rows < self.burst_rows:
             return self.burst_rows / self.throughput(ability, parallelism)
         return (self.fixed_at(parallelism) or 0.0) + self.burst_rows / ability
 
     def needs_more_for_burst(self, ability: float, parallelism: int) -> bool:
-        """Say whether bursts are why an app of this ability is too small."""
+        """Return whether an app of this ability is too small because of bursts."""
         return self._for_burst(parallelism) > max(ability, self.rate / self.highest_utilisation(parallelism))
 
     def _for_burst(self, parallelism: int) -> float:
@@ -169,22 +169,22 @@ class Demand:
         return self.burst_rows / (allowed - fixed_s)
 
     def is_attainable(self, parallelism: int) -> bool:
-        """Say whether the latency goal can be met at all."""
+        """Return whether the latency goal can be met at all."""
         return not self.micro_batch or self._room(parallelism) > 0
 
     def fixed_at(self, parallelism: int) -> float | None:
-        """Return o(p) of the nearest level where it is known, seconds; None if it is known nowhere."""
+        """Return o(p) of the nearest level with a known value, seconds; None if there is none."""
         if not self.fixed_s:
             return None
         return self.fixed_s[min(self.fixed_s, key=lambda p: (abs(p - parallelism), p))]
 
     def is_draining(self, ability: float) -> bool:
-        """Say whether a backlog, whoever caused it, keeps an app that sustains this rate busy for a while."""
+        """Return whether a backlog, whatever its cause, keeps an app that sustains this rate busy for a while."""
         spare = max(0.0, ability - self.rate)
         return self.catch_up and self.waiting > DRAINED_SHARE * self.objective.catch_up_s * spare
 
     def _limited(self, rate: float, parallelism: int) -> float:
-        """Return r o / x, the share of time that fixed costs take at a rate; 0 where batches are not limited."""
+        """Return r o / x, the share of time that fixed costs take at a rate; 0 if batches are not limited."""
         if not self.batch_rows or not self.micro_batch:
             return 0.0
         return rate * (self.fixed_at(parallelism) or 0.0) / self.batch_rows
@@ -204,13 +204,13 @@ def build_demand(
     catch_up: bool = True,
     burst_rows: float = 0.0,
 ) -> Demand:
-    """Return what an operator has to process.
+    """Return the demand on an operator.
 
     Args:
         app: Signals of its app; an unknown backlog counts as none.
-        operator: The operator. Where it is the whole app, batches have a fixed cost and stages take turns.
-        rate: lambda, rows a second, >= 0.
-        state: What is remembered of its batches.
+        operator: The operator. If it is the whole app, batches have a fixed cost and stages take turns.
+        rate: lambda, rows per second, >= 0.
+        state: Memory of its batches.
         objective: The owner's.
         catch_up: Serve the backlog too.
         burst_rows: Rows that arrive at once again and again: they are expected, so they are no excess.

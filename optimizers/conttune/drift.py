@@ -1,10 +1,10 @@
-"""An operator that changes under way: a new version, a slower disk, more state. What was learned of it is rescaled.
+"""An operator that changes: a new version, a slower disk, more state. Its earlier observations are rescaled.
 
-What is measured at a level is compared with what the same level said before, never with the model, whose curve may be
-wrong where nothing was measured. A residual beyond ``SURPRISE`` standard deviations is a drift if the next evaluations
-say the same, or at once where the job falls short as well: heavy-tailed noise makes single ones lie. All earlier
-observations are then multiplied by the ratio: a slower operator is usually slower at every p, and the shape of the
-curve is what took long to learn.
+A measurement is compared with earlier ones at the same level, never with the model, whose curve may be wrong at levels
+without measurements. A residual beyond ``SURPRISE`` standard deviations is a drift if the next evaluations agree, or at
+once if the job falls short as well: with heavy-tailed noise, single evaluations can be wrong. All earlier observations
+are then multiplied by the ratio: a slower operator is usually slower at every p, and the shape of the curve took long
+to learn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SURPRISE_WHEN_SHORT = 3.0
 AGREEMENT = 0.5
 """An evaluation agrees with a surprise if its residual has its sign and at least this share of it."""
 WITNESSES = 3
-"""Evaluations in a row that say the same before it is a drift: of one period in ten that lies, two may follow."""
+"""Consecutive evaluations that agree before it is a drift: if one period in ten is wrong, two may follow each other."""
 MOST_SHIFTS = 8
 
 
@@ -38,18 +38,18 @@ class Shift(NamedTuple):
 
 @dataclass(frozen=True)
 class Drift:
-    """What is known of an operator's changes.
+    """Known changes of an operator.
 
     Attributes:
         shifts: In the order of time.
-        suspects: What the last evaluations say, the first of them a surprise that the others agree with.
+        suspects: Findings of the last evaluations: first a surprise, then the evaluations that agree with it.
     """
 
     shifts: tuple[Shift, ...] = ()
     suspects: tuple[Shift, ...] = ()
 
     def with_shift(self, shift: Shift) -> Drift:
-        """Return what is known after one more change."""
+        """Return the known changes after one more."""
         return Drift((*self.shifts, shift)[-MOST_SHIFTS:])
 
 
@@ -72,22 +72,22 @@ def update_drift(
     short: bool,
     options: FlowOptions,
 ) -> Drift:
-    """Return what is known of an operator's changes after an evaluation.
+    """Return the known changes of an operator after an evaluation.
 
     Args:
-        drift: What was known.
+        drift: The changes known before.
         points: Its earlier observations, rescaled, at least one.
-        measured: What this evaluation measured of it.
-        begin: Begin of the period (UTC).
+        measured: This evaluation's measurement.
+        begin: Start of the period (UTC).
         short: The job falls short of its load, which makes a lower ability credible at once.
         options: Flow's.
     """
-    if drift.suspects:  # surprises are no witnesses: what was known before them is compared with
+    if drift.suspects:  # compare only with observations before the surprise
         points = [o for o in points if o.time < drift.suspects[0].at] or points
     levels = observed_levels(points, options.top_k)
     here = next((level for level in levels if level.parallelism == measured.parallelism), None)
     if here is None:
-        return drift  # at a level of its own a surprise is what the model does not know
+        return drift  # a surprise at a new level only shows what the model does not know
     mean, sd = here.ability, here.error / here.ability
     factor = measured.processing_ability / mean
     scatter = relative_scatter(recent_by_level(points, options.top_k).values())
@@ -103,6 +103,6 @@ def update_drift(
 
 
 def _agrees(suspect: float, factor: float, scale: float) -> bool:
-    """Say whether an evaluation's factor agrees with that of a surprise before it."""
+    """Return whether an evaluation's factor agrees with the factor of an earlier surprise."""
     before, now = math.log(suspect), math.log(factor)
     return before * now > 0 and abs(now) >= max(AGREEMENT * abs(before), 2 * scale)

@@ -1,4 +1,4 @@
-"""Flow's proposal for one operator: predicted effect, and the message with its figures."""
+"""Describe flow's proposal for one operator: the predicted effect, and the message with its figures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from millrace.optimizers.conttune.sizing import Sizing
 
 
 def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack | None = None) -> Sizing:
-    """Return what is wanted of an operator, with its model where it is to change.
+    """Return the sizing of an operator, with its model if it changes.
 
     Args:
         context: The operator.
         target: Wanted p.
         reason: Why.
-        pays: What the step down that is made, or left out, saves and costs.
+        pays: Saving and cost of the step down, made or left out.
     """
     levels = _level_details(context, target)
     if not context.is_known:  # no model: no prediction
@@ -40,7 +40,7 @@ def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack
 
 
 def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
-    """Return what is to be expected at a level; what is unknown is left out.
+    """Return the expected effect of a level, without unknown figures.
 
     Reference:
         A batch that keeps up takes D = o + lambda D / PA, so D = o / (1 - rho); :mod:`millrace.model.row_wait`.
@@ -59,7 +59,7 @@ def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
 
 
 def why_too_small(context: OperatorContext) -> Reason:
-    """Return what makes the present level too small, the gravest first."""
+    """Return the most serious reason why the present level is too small."""
     load, ability, rate = context.demand, context.ability_now, context.rate
     if load.burst_rows and load.needs_more_for_burst(ability, context.effective):
         return Reason.BURSTS
@@ -112,19 +112,19 @@ def _load_details(context: OperatorContext, target: int, effect: Mapping[str, fl
 
 
 def _drains(seconds: float) -> str:
-    """Return for a person in what time the rows that wait are processed."""
+    """Say how long the backlog takes to drain."""
     return f"catch up in about {number(seconds)} s" if math.isfinite(seconds) else "never catch up"
 
 
 def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
-    """Return for a person what a step down saves and costs."""
+    """Say what a step down saves and costs."""
     if pays is None:
         return {"pays": "", "lower": "", "saved": "", "cost": ""}
     saved, cost = number(round(pays.saved) if math.isfinite(pays.saved) else None), number(round(pays.cost))
     if math.isfinite(pays.saved):
-        text = f" This saves about {saved} slot-seconds until the next rise; a change there and back costs {cost}."
+        text = f" This saves about {saved} slot-seconds until the next rise; changing there and back costs {cost}."
     else:
-        text = f" A change there and back costs {cost} slot-seconds, saved in {_paid_s(pays)} s."
+        text = f" Changing there and back costs {cost} slot-seconds, which it saves in {_paid_s(pays)} s."
         text += "" if context.bursts else " No rise is expected."
     noun = "slot" if context.operator.id is None else "task"
     return {"pays": text, "lower": count(context.now - pays.freed, noun), "saved": saved, "cost": cost}
@@ -137,15 +137,15 @@ def _paid_s(pays: PayBack) -> str:
 def _arrives(context: OperatorContext) -> str:
     if context.bursts is not None:
         every = f"{number(context.bursts.rows)} rows arrive at once about every {number(context.bursts.every_s)} s"
-        return f"{every} ({number(context.rate)} rows/s in all)"
+        return f"{every} ({number(context.rate)} rows/s on average)"
     return arrival_phrase(context.operator.arrival_basis, number(context.rate), context.operator.span_s)
 
 
 def _of_bursts(context: OperatorContext, target: int, ability: float) -> str:
-    """Return for a person whether bursts are sized for or left alone; empty if there are none."""
+    """Say whether the slots change for the bursts; empty if there are none."""
     if context.bursts is None:
         return ""
     takes = f"{count(target, 'slot')} can process one in {number(context.demand.burst_s(ability, target))} s"
-    goal = f"the goal is {number(context.demand.objective.max_lag_s)} s"
-    what = "The bursts are left alone" if target == context.now else "This is sized for the bursts"
-    return f" {what}: {takes}, and {goal}."
+    goal = f"goal: {number(context.demand.objective.max_lag_s)} s"
+    what = "No change for the bursts" if target == context.now else "Sized for the bursts"
+    return f" {what}: {takes} ({goal})."

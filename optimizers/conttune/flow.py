@@ -1,14 +1,14 @@
-"""flow, the default tuner: one reconfiguration a change of load, and almost never one that is too small.
+"""flow, the default tuner: one reconfiguration per change of load, and almost never one that is too small.
 
-An evaluation asks three questions. Does every operator suffice for what arrives? If not, all are sized at once, for the
-rate at the sources tells what each will have to take in (:mod:`.ratios`). If all suffice, would sizing free enough to
-be worth a reconfiguration? Otherwise nothing is touched. Sizes are the least levels that suffice with the accepted risk
-(:mod:`.context`), so that little knowledge means more room and not more steps.
+An evaluation asks three questions. Is every operator large enough for the arrival? If not, all are sized at once: the
+rate at the sources gives the rate that each will have to take in (:mod:`.ratios`). If all are large enough, would
+sizing free enough to be worth a reconfiguration? Otherwise nothing changes. Sizes are the least levels that are enough
+at the accepted risk (:mod:`.context`), so little knowledge means more room, not more steps.
 
 Reference:
     Grown from [ContTune] Lian et al., PVLDB 2023. Deviations: its Big phase is only for sources that do not show how
     much arrives; the surrogate is a power law with a Gaussian process, taken at its lower bound instead of its mean; a
-    step that is healthy is left alone.
+    healthy step is left alone.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from millrace.optimizers.conttune.surrogate import estimator
 from millrace.optimizers.conttune.waves import worth
 
 BEHIND = 0.002
-"""Share of the arrival rate by which a backlog has to grow before a job is said to fall behind."""
+"""Share of the arrival rate by which a backlog has to grow before a job counts as falling behind."""
 REACTION = 2.0
-"""Periods from a rise until a step for it is made: a burst that is over by then is not worth a step of its own."""
+"""Periods from a rise until a step for it is made: a burst that is over by then is not worth a step."""
 OVERLAP = 32
-"""Latest stored observations among which this evaluation's own may be already, where it is made again."""
+"""Latest stored observations that may already include this evaluation's own, if it is repeated."""
 
 
 class Flow(BaseTuner[FlowOptions]):
@@ -91,9 +91,9 @@ class Flow(BaseTuner[FlowOptions]):
         return _carry_out(in_job, choose_step(in_job), signals.until)
 
     def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
-        """Step up where more arrives than a level that is new can process, by its model: it need not be seen to fail.
+        """Step up if, by the model, more arrives than a new level can process: it need not fail first.
 
-        Of an evaluation that does not, the rates are remembered.
+        If there is no such step, only the rates are remembered.
         """
         if job.app.arrival_basis is ArrivalBasis.AT_LEAST or job.app.arrival_rows_per_s is None:
             return (), memory
@@ -105,11 +105,11 @@ class Flow(BaseTuner[FlowOptions]):
         return (), kept.to_json()
 
     def uses_first_batches(self, memory: AppMemory) -> bool:
-        """Say whether the last step was not its own step up: that one was made for the same backlog."""
+        """Return whether the last step was not an own step up, which would have been made for the same backlog."""
         return not AppState.read(memory).stepped_up
 
     def _rate_now(self, signals: Signals, job: Job, state: AppState) -> float | None:
-        """Return what arrives now, rows a second; None if that is worth waiting for."""
+        """Return the present arrival rate, rows per second; None if it is unclear and worth waiting for."""
         waited = state.unsettled is not None and signals.since >= state.unsettled
         mean = job.app.arrival_rows_per_s
         if job.app.arrival_basis is ArrivalBasis.AT_LEAST:
@@ -118,7 +118,7 @@ class Flow(BaseTuner[FlowOptions]):
         return mean if rate is None and waited else rate
 
     def _bursts(self, signals: Signals, job: Job, course: Course) -> Bursts | None:
-        """Return the bursts that repeat, where the app is one operator whose source counts what arrives."""
+        """Return the bursts that repeat, if the app is one operator whose source counts its arrival."""
         if job.operators[0].id is not None or job.app.arrival_basis is ArrivalBasis.AT_LEAST:
             return None
         return find_bursts(course, REACTION * signals.period_s + self._change_s(job))
@@ -132,7 +132,7 @@ class Flow(BaseTuner[FlowOptions]):
     def _operator_contexts(
         self, signals: Signals, job: Job, state: AppState, behind: bool, bursts: Bursts | None
     ) -> tuple[OperatorContext, ...]:
-        """Return the operators whose need is known, each with all that sizing it takes."""
+        """Return the operators whose need is known, each with everything that sizing needs."""
         soon, later = ahead(state.history) if self.options.proactive else (1.0, 1.0)
         room = max(later, fluctuation(state.history) if self.options.fluctuation else 1.0) / soon
         needs, observations = find_needs(job, state.ratios), _usable_by_operator(signals.observations)
@@ -192,11 +192,11 @@ class Flow(BaseTuner[FlowOptions]):
 
 def _early(sizing: Sizing) -> str:
     slots = count(sizing.operator.now or 0, "slot")
-    return f"What {slots} can process is an estimate: they have not settled yet."
+    return f"The throughput of {slots} is an estimate: it has not settled yet."
 
 
 def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
-    """Return what is wanted, and what to remember of it."""
+    """Return the sizings, and what to remember of them."""
     state, by_name = job.state, {c.operator.name: c for c in job.operators}
     failed = state.stepped_up and job.is_same_rate
     operators = dict(state.operators)
@@ -208,7 +208,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [_sizing(by_name[name], step, reason) for name, reason in step.reasons.items()]
     state = replace(state, operators=operators)
-    if job.is_lower_bound:  # a step for a rate that nobody knows has neither sufficed nor failed at it
+    if job.is_lower_bound:  # a step for an unknown rate neither worked nor failed at it
         stepped = None if step.targets else state.stepped
         return sizings, replace(state, unsettled=None, stepped=stepped, stepped_up=False).to_json()
     state = replace(
@@ -228,7 +228,7 @@ def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizi
 
 
 def _measured(operator: Operator, time: datetime) -> Observation | None:
-    """Return what this evaluation measured of an operator; None if it measured nothing usable."""
+    """Return this evaluation's observation of an operator; None if it measured nothing usable."""
     ability, at, error = operator.ability, operator.ability_at, operator.ability_error
     if ability is None or at is None or at < 1 or not (math.isfinite(ability) and ability > 0):
         return None

@@ -1,4 +1,4 @@
-"""A latency goal that no allowed size meets: the best that is possible, and what would help."""
+"""Report a latency goal that no allowed size meets: the best possible size, and what would help."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from millrace.optimizers.conttune.messages import count, number
 from millrace.optimizers.conttune.surrogate import draw_curve
 
 MET = 1.05
-"""Waits up to this factor of the goal meet it: fitted costs are no more exact."""
+"""Waits up to this factor of the goal meet it: fitted costs are not more exact."""
 BEYOND = 4
-"""More slots are looked for up to this factor of those that are allowed."""
+"""Search for more slots up to this factor of the allowed maximum."""
 
 
 @dataclass(frozen=True)
 class UnmetGoal:
-    """What is possible where no allowed size meets the goal.
+    """What is possible if no allowed size meets the goal.
 
     Attributes:
-        slots: Those at which a row waits least.
-        wait_s: How long it waits then at most, seconds; infinite if rows wait longer and longer.
-        fixed_s: Part of that which batches take even without rows.
-        sustains: Rows per second that come out of these slots.
-        helps: Options of the spec or of the source that would meet it, each with its value, for a person.
+        slots: Slots with the shortest wait.
+        wait_s: Longest wait of a row at these slots, seconds; infinite if waits keep growing.
+        fixed_s: Part of the wait that batches take even without rows.
+        sustains: Throughput of these slots, rows per second.
+        helps: Options of the spec or the source that would meet the goal, each with its value.
     """
 
     slots: int
@@ -39,13 +39,13 @@ class UnmetGoal:
 
 
 def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
-    """Return what is possible if no allowed size meets the goal; None if one does, or nothing is known."""
+    """Return what is possible if no allowed size meets the goal; None if one does, or if nothing is known."""
     demand = replace(context.demand, rate=context.rate)
     goal_s = demand.objective.max_lag_s
     if not demand.micro_batch or not context.is_known or context.rate <= 0:
         return None
     if demand.longest_wait_s(context.ability_now, context.effective) <= MET * goal_s:
-        return None  # the present size does
+        return None  # the present size meets it
     wait_s, _, slots = min(_prospects(context, demand, p) for p in context.bounds.levels)
     if wait_s <= MET * goal_s:
         return None
@@ -56,31 +56,31 @@ def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
 
 
 def sentence(unmet: UnmetGoal, goal_s: float) -> str:
-    """Return it for a person."""
+    """Say what is possible and what would help."""
     slots = count(unmet.slots, "slot")
     if math.isinf(unmet.wait_s):
-        text = f"No allowed size keeps up: {slots} can sustain {number(unmet.sustains)} rows/s."
+        text = f"No allowed size keeps up: even {slots} can sustain only {number(unmet.sustains)} rows/s."
     else:
         text = (
-            f"No allowed size meets the goal of {number(goal_s)} s: with {slots} a row waits up to "
-            f"{number(unmet.wait_s)} s, {number(unmet.fixed_s)} s of it for batches even without rows."
+            f"No allowed size meets the goal of {number(goal_s)} s: with {slots}, rows wait up to "
+            f"{number(unmet.wait_s)} s, {number(unmet.fixed_s)} s of it for the fixed cost of batches."
         )
     return f"{text} {_either(unmet.helps)}" if unmet.helps else text
 
 
 def _either(helps: Sequence[str]) -> str:
     *former, last = helps
-    return f"What would help: {', or '.join((*former, last))}."
+    return f"This would help: {', or '.join((*former, last))}."
 
 
 def _prospects(context: OperatorContext, demand: Demand, slots: int) -> tuple[float, float, int]:
-    """Return the longest wait, the throughput, negative, and the slots: the least is the best."""
+    """Return longest wait, negated throughput and slots; the smallest tuple is the best."""
     worth, ability = _worth(context, slots)
     return demand.longest_wait_s(ability, worth), -demand.throughput(ability, worth), slots
 
 
 def _worth(context: OperatorContext, slots: int) -> tuple[int, float]:
-    """Return what slots are worth, and PA there."""
+    """Return the effective parallelism of slots, and PA there."""
     worth = waves.worth(slots, context.operator.tasks)
     return worth, context.ability_now if worth == context.effective else context.curve.at(worth)
 
@@ -93,14 +93,14 @@ def _helps(context: OperatorContext, demand: Demand, ability: float, worth: int,
             "(maxFilesPerTrigger, maxOffsetsPerTrigger or maxBytesPerTrigger)"
         )
     if (slots := _more_slots(context, demand)) is not None:
-        found.append(f"slots.max: {slots} (by the model)")
+        found.append(f"slots.max: {slots} (estimated)")
     if math.isfinite(wait_s):
         found.append(f"objective.max_lag_s: {math.ceil(wait_s)}")
     return found
 
 
 def _larger_batches(demand: Demand, ability: float, worth: int) -> int | None:
-    """Return the rows of a batch with which the slots meet the goal; None if no number does, or the limit is none."""
+    """Return the batch size with which the slots meet the goal; None if none does, or the limit is not the cause."""
     target, fixed_s = demand.objective.target_utilisation, demand.fixed_at(worth) or 0.0
     unlimited = replace(demand, batch_rows=None)
     rho = demand.rate / ability
@@ -111,7 +111,7 @@ def _larger_batches(demand: Demand, ability: float, worth: int) -> int | None:
 
 
 def _more_slots(context: OperatorContext, demand: Demand) -> int | None:
-    """Return the fewest slots above the allowed ones that would be planned for the rate; None if no number would."""
+    """Return the fewest slots above the allowed maximum that would be planned for the rate; None if none would."""
     most, step = context.bounds.max_slots, context.bounds.step
     if context.is_starved or (context.ceiling is not None and context.ceiling <= most):
         return None

@@ -1,8 +1,8 @@
 """An app as tuners see it: a DAG of operators, some of which can be sized.
 
-Where the stages of an app take turns on its slots (Spark's micro-batches), the app as a whole is the one operator: its
-p is the app's slots, its processing ability 1 / slope of the batch duration. Where operators own their slots (the
-paper's pipelined engines), each operator that the Deployment gives a p of its own is one to size.
+If the stages of an app take turns on its slots (Spark's micro-batches), the whole app is the one operator: its p is the
+app's slots, its processing ability 1 / slope of the batch duration. If operators own their slots (the paper's pipelined
+engines), each operator with a p of its own in the Deployment is sized.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace.model.signals import AppSignals, Edge, OperatorSignals
 EdgeId = tuple[str, str]
 """Ids of an edge's producer and consumer."""
 Rates = Mapping[str | None, float | None]
-"""Rows a second by operator id; None: unknown."""
+"""Rows per second by operator id; None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Operator:
 
     Attributes:
         app: Its app.
-        id: Its id within the app; None where it is the whole app.
-        now: The p that is set; None where it cannot be sized (a source, or one the Deployment does not name).
+        id: Its id within the app; None if it is the whole app.
+        now: The p that is set; None if it cannot be sized (a source, or one the Deployment does not name).
         ran: The p that really ran.
-        rate: Rows a second that it processed.
-        arrival: Rows a second that arrive from outside, processed or not; None if it is no source.
-        ability: Processing ability measured in this period, rows a second.
-        ability_at: The p that it holds for.
+        rate: Rows per second that it processed.
+        arrival: Rows per second that arrive from outside, processed or not; None if it is no source.
+        ability: Processing ability measured in this period, rows per second.
+        ability_at: The p of that measurement.
         ability_error: Its standard error, >= 0.
-        output_ability: DS2's true output rate, rows a second.
+        output_ability: DS2's true output rate, rows per second.
         busy_ratio: Share of its slots' time that was useful, 0..1.
         backpressured_ratio: Share of time in which it could not work, or could not keep up, 0..1.
         samples: Batches or periods behind the ability.
         recent_arrival: ``arrival`` over the newest third of the period; None if too little of it is known.
-        arrival_basis: How what it has to process is known, where it is the whole app.
-        tasks: Tasks that take turns on its slots; None where it is not known, or does not matter.
-        request: The p that the Deployment asks for, where a cluster has no room for more than ``now``; else None.
-        span_s: Length of the span, up to the end of the period, that ``arrival`` is the mean of, seconds.
+        arrival_basis: How its arrival is known, if it is the whole app.
+        tasks: Tasks that take turns on its slots; None if unknown or irrelevant.
+        request: The p that the Deployment requests, if a cluster has no room for more than ``now``; otherwise None.
+        span_s: Length of the span, up to the end of the period, over which ``arrival`` is averaged, seconds.
     """
 
     app: str
@@ -72,7 +72,7 @@ class Operator:
         return self.app if self.id is None else f"{self.app}/{self.id}"
 
     def change(self, target: int) -> Change:
-        """Return the change of its p to ``target``; only one that can be sized has any."""
+        """Return the change of its p to ``target``; only for operators that can be sized."""
         before = self.request or self.now or 0
         return Change(self.app, SLOTS if self.id is None else PARALLELISM, before, target, self.id)
 
@@ -87,7 +87,7 @@ class Job:
 
     @cached_property
     def sizable(self) -> tuple[Operator, ...]:
-        """Those that can be sized, in topological order."""
+        """Operators that can be sized, in topological order."""
         return tuple(o for o in self.operators if o.now is not None)
 
     @cached_property
@@ -104,7 +104,7 @@ class Job:
         return edges
 
     def ratios(self) -> Mapping[EdgeId, float]:
-        """Return this period's rows that each edge's consumer receives for a row that its producer takes in."""
+        """Return this period's rows received by each edge's consumer per row that its producer takes in."""
         return {
             (edge.producer, edge.consumer): edge.rows_per_s / taken
             for edge in self.edges
@@ -112,10 +112,10 @@ class Job:
         }
 
     def rates(self, ratios: Mapping[EdgeId, float]) -> Rates:
-        """Return the rows a second that each operator has to take in for everything that arrives.
+        """Return the rows per second that each operator has to take in for everything that arrives.
 
         Args:
-            ratios: Rows received for a row taken in, by edge.
+            ratios: Rows received per row taken in, by edge.
         """
         rates: dict[str | None, float | None] = {}
         for operator in self.operators:
@@ -131,10 +131,10 @@ class Job:
 
 
 def build_job(app: AppSignals, current: Deployment, span_s: float | None = None) -> Job:
-    """Return an app as a DAG of operators; one that the Deployment does not name is sized as a whole.
+    """Return an app as a DAG of operators; an app without operators in the Deployment is sized as a whole.
 
     Args:
-        app: What was measured.
+        app: The app's signals.
         current: The Deployment.
         span_s: Length of the period, seconds.
     """
@@ -191,7 +191,7 @@ def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
 
 
 def _topological(names: Iterable[str], edges: Sequence[Edge]) -> list[str]:
-    """Return names so that producers come first; as they are where edges run in a circle."""
+    """Return names with producers first; in their given order if the edges have a cycle."""
     given = list(names)
     sorter: TopologicalSorter[str] = TopologicalSorter({name: () for name in given})
     for edge in edges:

@@ -1,16 +1,15 @@
-"""Observed levels of an operator: ability and error of each, and the level above which more slots bring nothing.
+"""Observed levels of an operator: ability and error of each, and the level above which more slots gain nothing.
 
 A level's ability is the median of its latest observations. Its error is their scatter over the root of their number.
-Scatter is learned from what repeats of one level differ by, pooled over the operator's levels, as one or two
-observations say nothing of it. It is never below what repeats on published tables show, nor below what a measurement
-tells of itself.
+Scatter is learned from differences between repeats at one level, pooled over the operator's levels, because one or two
+observations do not show it. It is never below the scatter of repeats in published tables, nor below a measurement's own
+error.
 
-Ineffective scaling shows in the levels themselves. Predicted is what the prior says, PA(a) (b/a)^e; achieved is what
-was observed at b. A pair of levels a < b shows a plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond
-doubt, that is with the standard error of the difference added to what was achieved. All pairs count, not only
-neighbours: creeping up a flat curve is seen too. And a has to be about as able as any level: a curve that flattens late
-is not flat from where it was steep. Nothing is remembered: as b is measured again, or its measurement gets old, the
-verdict changes by itself.
+The levels themselves show ineffective scaling. The prior predicts PA(a) (b/a)^e; achieved is the ability observed at b.
+A pair of levels a < b shows a plateau if achieved - PA(a) < share * (predicted - PA(a)) beyond doubt, that is with the
+standard error of the difference added to the achieved ability. All pairs count, not only neighbours: this also finds
+small steps up a flat curve. And a has to be about as able as any level: a curve that flattens late is steep before.
+Nothing is remembered: when b is measured again, or its measurement gets old, the verdict changes by itself.
 """
 
 from __future__ import annotations
@@ -33,24 +32,26 @@ MAX_LEVELS = 100
 LEAST_SCATTER = 0.02
 """Repeats of one level scatter by 1 to 2 % on the published tables."""
 SHAMOS = 1.0483
-"""Standard deviation of normal values over the median of the differences of all pairs of them: bears outliers as a
-median does, and is nearly as sharp as a mean of squares ([Shamos] 1976)."""
+"""Standard deviation of normal values over the median of the differences of all pairs of them ([Shamos] 1976).
+
+It is as robust against outliers as a median, and nearly as sharp as a mean of squares.
+"""
 PRIOR_OBSERVATIONS = 3
-"""Weight of ``LEAST_SCATTER`` beside the scatter that was seen, in degrees of freedom."""
+"""Weight of ``LEAST_SCATTER`` against the observed scatter, in degrees of freedom."""
 INEFFECTIVE_BATCHES = 12
-"""Batches for which it stands at least that more slots brought nothing."""
+"""Fewest batches for which a finding that more slots gain nothing stays valid."""
 AS_ABLE = 0.9
-"""Share of the highest ability seen from which a level is on the plateau."""
+"""Share of the highest observed ability from which a level is on the plateau."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What is known of one level.
+    """Knowledge of one level.
 
     Attributes:
         parallelism: p, >= 1.
-        ability: PA(p), rows a second, > 0.
-        error: Standard error of that, rows a second, >= 0.
+        ability: PA(p), rows per second, > 0.
+        error: Standard error of that, rows per second, >= 0.
         latest: When p was last observed (UTC).
     """
 
@@ -120,13 +121,13 @@ def nearest(levels: Iterable[Level], parallelism: int) -> Level:
 
 
 def find_ceiling(levels: Sequence[Level], now: datetime, options: FlowOptions, trigger_s: float = 0.0) -> int | None:
-    """Return the level above which more slots bring nothing; None if no such level is known.
+    """Return the level above which more slots gain nothing; None if no such level is known.
 
     Args:
         levels: By rising p.
         now: Time of the evaluation (UTC).
         options: ``ineffective_thr``, ``ineffective_for_s`` and ``exponent``.
-        trigger_s: Interval of the trigger, seconds: a measurement stands for a few batches at least.
+        trigger_s: Interval of the trigger, seconds: a measurement stays valid for a few batches at least.
     """
     oldest = now - timedelta(seconds=max(options.ineffective_for_s, INEFFECTIVE_BATCHES * trigger_s))
     highest = max((level.ability for level in levels), default=0.0)

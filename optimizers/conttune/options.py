@@ -1,4 +1,4 @@
-"""Options of flow: how sure it is to be, and what is worth a reconfiguration."""
+"""Options of flow: how sure it must be, and what is worth a reconfiguration."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ class FlowOptions(Options):
     """How flow decides. Ratios are shares, 0.05 is 5 %.
 
     Attributes:
-        risk: Accepted probability that a chosen configuration, all operators together, is too small, (0, 0.5]. It is
-            what the room above the target rate comes from: the less is known of a level, the more room.
+        risk: Accepted probability that a chosen configuration, all operators together, is too small, (0, 0.5]. It
+            determines the room above the target rate: the less is known of a level, the more room.
         slack: Least share of the job's p that a step down must free, [0, 1).
-        reshave: The same while the rate is what it was at the last step, [0, 1): a healthy step is left alone.
-        spend: Share of the room above the target utilisation that may be used before a step up, [0, 1): the calmer, the
-            more of it; a step then restores all of it.
-        tolerance: An app of micro-batches whose plan is missed by less than this is left alone, >= 0: its measured
-            utilisation is not surer, and a restart costs more.
+        reshave: The same while the rate is still that of the last step, [0, 1): a healthy step is left alone.
+        spend: Share of the room above the target utilisation that may be used before a step up, [0, 1). A higher share
+            means fewer steps; each step restores all of the room.
+        tolerance: An app of micro-batches that misses its plan by less than this is left alone, >= 0: its measured
+            utilisation is no more certain, and a restart costs more.
         exponent: Prior mean of e in PA(p) ~ p^e, (0, 1.5].
         exponent_sd: Its standard deviation, (0, 1].
-        reach: Longest step up, in times of what linear scaling would suggest, >= 1: what one small level says about
-            far larger ones is not worth the cores it could cost.
+        reach: Longest step up, in multiples of linear scaling, >= 1: what one small level says about far larger ones is
+            not worth the cores it could cost.
         change_s: Time that a change costs, seconds, as if its slots did nothing for that long, >= 0, until changes of
             the app were measured: a step down is made only if it pays for itself and for the step up that undoes it.
         top_k: Most recent observations of an operator and level that are averaged, >= 1.
-        catch_up: Serve also the backlog within catch_up_s, never the part that Millrace's own restart caused; no step
+        catch_up: Also serve the backlog within catch_up_s, never the part that Millrace's own restart caused; no step
             down while a backlog drains.
-        drift: Rescale what was learned of an operator when it is measured far from it.
-        fluctuation: Keep room for rises that the rate has often made from where it is.
+        drift: Rescale the observations of an operator when a new measurement is far from them.
+        fluctuation: Keep room for rises that the rate has often made from its present value.
         proactive: Scale up ahead of a rise that a trend or a repetition predicts.
         ineffective_thr: Least share of a predicted gain that counts as an effect, [0, 1]; no step beyond a level from
-            which more p was measured to bring less; 0 switches it off.
-        ineffective_for_s: How long such a measurement stands, seconds, > 0: its cause may be gone by then.
-        whole_windows: No step while the rate jumped so late in the period that the present rate is not clear: the
-            step would lead halfway. Flow waits at most until a period lies after the jump.
-        source_splits: No step up where fewer tasks than slots ran.
-        contingencies: Plan ahead for more arrival than the slots can sustain, so that slots are added before the next
-            evaluation.
+            which more p was measured to gain less; 0 switches it off.
+        ineffective_for_s: How long such a measurement stays valid, seconds, > 0: its cause may be gone by then.
+        whole_windows: No step while the rate jumped so late in the period that the present rate is not clear: the step
+            would lead halfway. Flow waits at most until a whole period is after the jump.
+        source_splits: No step up if fewer tasks than slots ran.
+        contingencies: Plan ahead for more arrival than the slots can sustain, to add slots before the next evaluation.
     """
 
     risk: float = Field(0.2, gt=0, le=0.5)

@@ -1,15 +1,15 @@
-"""Whether a step down pays: what it saves until the load needs the slots again, and what both changes cost.
+"""Whether a step down pays: its savings until the load needs the slots again, and the cost of both changes.
 
 Symbols:
     n, m    slots now and after the step;  c  seconds that a change costs (downtime, cold batches)
     T       seconds until more arrives than m slots sustain, e the relative error of that forecast
 
-A change costs as if the slots that it leads to did nothing for c seconds. The step down and the step up that undoes it
-cost c (n + m) slot-seconds together, and (n - m) T / (1 + e) are saved for sure. The step pays if that is more.
+A change costs as much as if its new slots did nothing for c seconds. The step down and the step up that undoes it cost
+c (n + m) slot-seconds together, and (n - m) T / (1 + e) are surely saved. The step pays if that is more.
 
-T is, in this order: what a repetition of earlier rates shows; how long earlier stays below that rate lasted; as long
-again as the present one has lasted. So a load that falls permanently is followed after twice the pay-back time
-c (n + m) / (n - m) at the latest, unless it was seen to rise again after longer.
+T is, in this order: the time that a repetition of earlier rates shows; the length of earlier stays below that rate; as
+long again as the present stay has lasted. So a load that falls permanently is followed after at most twice the pay-back
+time c (n + m) / (n - m), unless it was seen to rise again after longer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ REPETITION_ERROR = 0.1
 
 @dataclass(frozen=True)
 class PayBack:
-    """What a step down saves and costs.
+    """Savings and cost of a step down.
 
     Attributes:
         freed: Slots, >= 1.
-        lasts: Until the next rise.
-        cost: Of both changes, slot-seconds, >= 0.
+        lasts: Time until the next rise.
+        cost: Cost of both changes, slot-seconds, >= 0.
     """
 
     freed: int
@@ -40,7 +40,7 @@ class PayBack:
 
     @property
     def saved(self) -> float:
-        """Slot-seconds that are saved for sure."""
+        """Slot-seconds that are surely saved."""
         return self.freed * self.lasts.discounted_s
 
     @property
@@ -51,10 +51,10 @@ class PayBack:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is known of the time until the next rise, and of what a change costs.
+    """Knowledge of the time until the next rise, and of the cost of a change.
 
     Attributes:
-        course: What arrived over time.
+        course: Arrival over time.
         history: How the rate moved from evaluation to evaluation.
         period_s: Time between two evaluations, seconds, > 0.
         change_s: c, seconds, >= 0.
@@ -66,7 +66,7 @@ class Prospect:
     change_s: float
 
     def pay_back(self, now: int, then: int, sustained: float) -> PayBack:
-        """Return what a step down saves and costs.
+        """Return the savings and cost of a step down.
 
         Args:
             now: Slots, all operators together.

@@ -1,9 +1,9 @@
-"""What each operator has to take in for everything that arrives, whether the job keeps up or not.
+"""The rate that each operator has to take in for everything that arrives, even if the job does not keep up.
 
-An overloaded operator throttles what feeds it, so observed rates hide the need (the paper's Big phase exists to uncover
-it). How many rows an operator receives for a row that its producer takes in is not hidden by that. The ratios are
-learned as ratios of sums, so that windows that emit in bursts, or nothing for a while, average out; and the true
-arrival rate at the sources times the ratios on the way gives the rate at once, with its uncertainty.
+An overloaded operator throttles its upstream, so observed rates hide the need (the paper's Big phase exists to uncover
+it). They do not hide the rows that an operator receives per row that its producer takes in. These ratios are learned as
+ratios of sums, which averages out windows that emit in bursts, or nothing for a while. The true arrival rate at the
+sources times the ratios on the way gives the rate at once, with its uncertainty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millrace.optimizers.conttune.job_graph import EdgeId, Job
 FORGET = 0.99
 """Weight that an evaluation keeps in the next one: a hundred are remembered."""
 EVALUATION_SD = 0.02
-"""Relative error of one evaluation's ratio that is assumed where evaluations agree by chance."""
+"""Assumed relative error of one evaluation's ratio, in case evaluations agree by chance."""
 
 
 class Ratio(NamedTuple):
@@ -26,8 +26,8 @@ class Ratio(NamedTuple):
 
     Attributes:
         evaluations: Decayed number of evaluations.
-        took: Sum of the producer's rates, rows a second.
-        got: Sum of the edge's rates, rows a second.
+        took: Sum of the producer's rates, rows per second.
+        got: Sum of the edge's rates, rows per second.
         took2: Sum of squares.
         got2: Sum of squares.
         cross: Sum of products.
@@ -53,13 +53,13 @@ class Ratio(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Rows received for a row taken in."""
+        """Rows received per row taken in."""
         return self.got / self.took
 
     @property
     def variance(self) -> float:
         """Relative variance of the mean."""
-        if self.got < LEAST_ABILITY:  # nothing is received, and the square of it may be nothing at all
+        if self.got < LEAST_ABILITY:  # nothing is received, and its square may be 0
             return 0.0
         r = self.mean
         scatter = max(0.0, self.got2 - 2 * r * self.cross + r * r * self.took2) / self.got**2
@@ -70,7 +70,7 @@ Ratios = Mapping[EdgeId, Ratio]
 
 
 def learn_ratios(job: Job, before: Ratios) -> Ratios:
-    """Return the ratios after this evaluation; an edge that was not measured keeps what is known of it."""
+    """Return the ratios after this evaluation; edges that were not measured keep theirs."""
     ratios = dict(before)
     for edge in job.edges:
         took, got = job.by_id[edge.producer].rate, edge.rows_per_s
@@ -82,7 +82,7 @@ def learn_ratios(job: Job, before: Ratios) -> Ratios:
 
 @dataclass(frozen=True)
 class Need:
-    """Rows a second that an operator has to take in, and the relative variance of that figure."""
+    """Rows per second that an operator has to take in, and the relative variance of that figure."""
 
     rate: float
     variance: float = 0.0
@@ -93,7 +93,7 @@ def find_needs(job: Job, ratios: Ratios) -> Mapping[str | None, Need]:
 
     Args:
         job: The job.
-        ratios: What was learned of its edges.
+        ratios: Learned ratios of its edges.
     """
     needs: dict[str | None, Need] = {}
     for operator in job.operators:

@@ -1,4 +1,4 @@
-"""Choose a job's scaling step: up where it does not suffice, down where that frees enough, else none."""
+"""Choose a job's scaling step: up if it is too small, down if that frees enough, otherwise none."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from millrace.optimizers.conttune.payback import PayBack, Prospect
 from millrace.optimizers.conttune.state import SAME_RATE, AppState
 
 NEWS = 0.01
-"""Relative change of the rate that is one."""
+"""Relative change from which the rate counts as new."""
 AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
-"""Reason of the hold where more would help but is not allowed, by what makes the present level too small."""
+"""Reason of the hold if more would help but is not allowed, by the reason why the present level is too small."""
 LIFT = 2
-"""Factor of a step up while it does not show how much arrives ([ContTune]'s Big phase)."""
+"""Factor of a step up if the arrival rate is unknown ([ContTune]'s Big phase)."""
 STEEPEST, USUAL = 2.0, 1.25
-"""Levels are freed at most with this power of the load where PA grows with the square root of p, and usually."""
+"""Freed levels grow with this power of the load: at most (PA grows with the square root of p), and usually."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class JobContext:
 
     Attributes:
         app: The app's signals.
-        operators: Those that can be sized and whose need is known, in topological order.
-        state: What is remembered of the app, from before this evaluation.
-        rate: Arrival rate, rows a second.
+        operators: Operators that can be sized and whose need is known, in topological order.
+        state: The app's memory from before this evaluation.
+        rate: Arrival rate, rows per second.
         half_old: The rate jumped so late in the period that the present rate is not clear yet.
-        growth: Growth of the backlog of a job of pipelined operators, rows a second.
-        behind: The job falls behind for sure.
+        growth: Growth of the backlog of a job of pipelined operators, rows per second.
+        behind: The job surely falls behind.
         options: Flow's.
         prospect: When the next rise is expected, and what a change costs.
     """
@@ -53,12 +53,12 @@ class JobContext:
 
     @property
     def is_same_rate(self) -> bool:
-        """True if the rate is what it was when the last step was made."""
+        """True if the rate is still that of the last step."""
         return self.state.is_stepped_for(self.rate)
 
     @property
     def is_new_rate(self) -> bool:
-        """True if the rate is not what it was in the last evaluation."""
+        """True if the rate differs from that of the last evaluation."""
         before = self.state.rate
         return before is None or abs(self.rate - before) > NEWS * max(self.rate, before)
 
@@ -68,9 +68,9 @@ class JobContext:
         return self.app.arrival_basis is ArrivalBasis.AT_LEAST
 
     def is_seen(self, context: OperatorContext) -> bool:
-        """Say whether a lower bound is what arrives: no more did when it was known, and the level has room for it.
+        """Return whether a lower bound is the true rate: no more arrived when it was known, and the level has room.
 
-        Where a source never rests, batches follow each other at any load, and all look full while they are alike.
+        If a source never rests, batches follow each other at any load, and all look full while they are alike.
         """
         before, ability = self.state.rate, context.ability_now
         target = context.demand.objective.target_utilisation
@@ -79,13 +79,13 @@ class JobContext:
 
 @dataclass(frozen=True)
 class ScalingStep:
-    """What is to be done.
+    """The step to take.
 
     Attributes:
-        reasons: Why, by operator name; all operators that the Proposal is to mention.
-        targets: Wanted p by operator name; those left out stay.
-        small: Names of the operators that do not suffice.
-        pays: What the step down that is made, or left out, saves and costs.
+        reasons: Why, by operator name; all operators that the Proposal should mention.
+        targets: Wanted p by operator name; operators that are left out stay.
+        small: Names of the operators that are too small.
+        pays: Savings and cost of the step down that is made or left out.
     """
 
     reasons: Mapping[str, Reason]
@@ -95,20 +95,20 @@ class ScalingStep:
 
 
 def choose_step(job: JobContext) -> ScalingStep:
-    """Return what is to be done about a job."""
+    """Return the step for a job."""
     known = [c for c in job.operators if c.is_known]
     if job.is_lower_bound:
         return _lift(job)
     if not known:
         return ScalingStep({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
     small = [c for c in known if c.is_too_small(job.growth > 0)]
-    if job.behind and not small:  # what was measured of one of them is too good to be true
+    if job.behind and not small:  # one of the measurements is too good to be true
         small = [max(known, key=lambda c: c.load_ratio)]
     return _step_up(job, known, small) if small else _step_down(job, known)
 
 
 def _lift(job: JobContext) -> ScalingStep:
-    """Return a step towards a level at which it shows how much arrives; never one down."""
+    """Return a step towards a level that shows how much arrives; never a step down."""
     reasons: dict[str, Reason] = {}
     targets: dict[str, int] = {}
     for context in job.operators:
@@ -132,7 +132,7 @@ def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequen
     names = frozenset(c.operator.name for c in small)
     targets: dict[str, int] = {}
     reasons: dict[str, Reason] = {}
-    for context in (*small, *(c for c in contexts if c.operator.name not in names)):  # what the step is for comes first
+    for context in (*small, *(c for c in contexts if c.operator.name not in names)):  # small ones first
         name = context.operator.name
         if name not in names:
             if context.wanted > context.now or (not job.is_same_rate and _frees_enough(context)):
@@ -143,7 +143,7 @@ def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequen
         reasons[name], target = _higher_level(context, job.app.source_splits)
         if target != context.now:
             targets[name] = target
-    if not any(name in targets for name in names):  # nothing helps what is too small: the others can wait
+    if not any(name in targets for name in names):  # nothing helps the small operators: the others can wait
         return ScalingStep({name: reasons[name] for name in names}, small=names)
     falls_behind = job.behind or any(c.rate > c.ability_now for c in contexts)
     if job.half_old and not (falls_behind and job.app.arrival_recent_rows_per_s is None):
@@ -152,12 +152,12 @@ def _step_up(job: JobContext, contexts: Sequence[OperatorContext], small: Sequen
 
 
 def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason, int]:
-    """Return the p that an operator is to have that does not suffice, and why; the present one if nothing helps."""
+    """Return the new p of an operator that is too small, and why; the present one if nothing helps."""
     if context.is_starved:
         of_source = source_splits and context.operator.id is None
         return Reason.SOURCE_SPLITS if of_source else Reason.TOO_FEW_TASKS, context.now
     if context.ceiling is not None and context.now >= context.ceiling:
-        # what is beyond it is as well given back
+        # slots beyond it can be given back
         return Reason.INEFFECTIVE_SCALING, context.level(context.ceiling)
     reason = why_too_small(context)
     higher = context.level(max(context.wanted, context.now + 1 + context.state.failures))
@@ -210,7 +210,7 @@ def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[st
 
 
 def _sustained(job: JobContext, context: OperatorContext, parallelism: int) -> float:
-    """Return the arrival rate of the job up to which a lower level of an operator is left alone, rows per second."""
+    """Return the job's arrival rate up to which a lower level of an operator is left alone, rows per second."""
     if context.bursts is not None:
         return math.inf  # the lower level is sized for the bursts: no rise is due with the next one
     sustained = context.demand.planned(context.curve.at(parallelism), parallelism) * (1 + job.options.tolerance)
@@ -222,7 +222,7 @@ def _sustained(job: JobContext, context: OperatorContext, parallelism: int) -> f
 def _lower_level(context: OperatorContext) -> int:
     if context.operator.ability is not None:
         return context.wanted
-    return context.level(max(context.wanted, context.levels[0].parallelism))  # not measured now: none below what was
+    return context.level(max(context.wanted, context.levels[0].parallelism))  # not measured now: no untried level
 
 
 def _frees_enough(context: OperatorContext) -> bool:

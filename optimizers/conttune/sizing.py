@@ -1,4 +1,4 @@
-"""From the levels that a tuner chooses for a job's operators to one Proposal: bounds, decisionThr and messages."""
+"""Turn the levels that a tuner chooses for a job's operators into one Proposal: bounds, decisionThr, messages."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Columns = Mapping[str, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Sizing:
-    """What is wanted for one operator, as a Proposal has it.
+    """The wanted size of one operator, as a Proposal has it.
 
     Attributes:
-        operator: The operator; one that can be sized.
-        target: Wanted p; the present one for "stay".
-        reason: Why, a code in snake case.
-        sentence: The same for a person.
+        operator: An operator that can be sized.
+        target: Wanted p; the present p if nothing changes.
+        reason: Reason code in snake case.
+        sentence: The reason as a sentence.
         predicted: Effect of the target by name with unit; empty without a model.
         curve: The model's curve, columns of equal length; empty without a model.
-        training: Points the model was fitted on.
-        contingencies: What to do if more arrives before the next evaluation.
+        training: Points that the model was fitted to.
+        contingencies: Plan for more arrival before the next evaluation.
     """
 
     operator: Operator
@@ -42,24 +42,24 @@ class Sizing:
 
     @property
     def changes(self) -> bool:
-        """True if the operator is to have another p."""
+        """True if the operator gets another p."""
         return self.target != self.operator.now
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a tuner chooses for one operator, before bounds and decisionThr.
+    """A tuner's choice for one operator, before bounds and decisionThr.
 
     Attributes:
-        operator: One that can be sized.
-        target: The p it is to have; the present one for "stay".
-        rate: Rows a second it has to process; None if unknown.
-        ability: What its present p can process, rows a second; None if unknown.
-        expected: What the target is expected to process, rows a second; None if the tuner does not say.
-        reason: Why; None for the plain reason of a step up or down, or of none.
+        operator: An operator that can be sized.
+        target: Wanted p; the present p if nothing changes.
+        rate: Rows per second that it must process; None if unknown.
+        ability: Rows per second that its present p can process; None if unknown.
+        expected: Rows per second that the target should process; None if the tuner does not predict it.
+        reason: Why; None for the default reason of a step up, a step down or no change.
         details: Further fields of the reason's message.
         curve: The model's curve; empty without a model.
-        training: Points the model was fitted on.
+        training: Points that the model was fitted to.
     """
 
     operator: Operator
@@ -79,7 +79,7 @@ class Choice:
 
 
 def is_worthwhile(p_now: Mapping[str, int], p_new: Mapping[str, int], decision_thr: float) -> bool:
-    """Say whether a job is to be reconfigured: one operator that changes enough, either way, takes all along.
+    """Return whether to reconfigure a job: all operators change if one changes enough, up or down.
 
     Reference:
         [ContTune], Section 7: P' / P >= 1 + decisionThr down, P / P' >= 1 + decisionThr up.
@@ -95,14 +95,14 @@ def size_job(
     decision_thr: float = 0.0,
     otherwise: Reason = Reason.WELL_PROVISIONED,
 ) -> Sequence[Sizing]:
-    """Return what is proposed for a job: all changes if one of them is large enough, else a hold and why.
+    """Return the sizings of a job: all changes if one is large enough, else a hold with its reason.
 
     Args:
         job: The job.
-        choices: One an operator that can be sized; targets are held within the bounds.
+        choices: One per operator that can be sized; targets are clipped to the bounds.
         bounds: Allowed levels.
-        decision_thr: Least relative change of one operator, >= 0.
-        otherwise: Why it stays if no operator has a reason of its own.
+        decision_thr: Smallest relative change of one operator, >= 0.
+        otherwise: Reason to stay if no operator has its own.
     """
     targets = {c.operator.name: bounds.level(c.target) for c in choices}
     changing = [c for c in choices if targets[c.operator.name] != c.now]
@@ -117,13 +117,13 @@ def size_job(
 
 
 def hold_job(job: Job, reason: Reason, bounds: Bounds, choices: Sequence[Choice] = (), **details: str) -> Sizing:
-    """Return the hold of a whole job, in figures of its most utilised operator.
+    """Return the hold of a whole job, with the figures of its most utilised operator.
 
     Args:
         job: The job.
         reason: Why it stays.
         bounds: Allowed levels.
-        choices: What is known of its operators; without any, what this evaluation measured.
+        choices: Known figures of its operators; by default, those of this evaluation.
         details: Further fields of the message.
     """
     shown = choices or [Choice(o, o.now or 0, o.rate, o.ability) for o in job.sizable]
@@ -133,12 +133,12 @@ def hold_job(job: Job, reason: Reason, bounds: Bounds, choices: Sequence[Choice]
 
 
 def size_operator(operator: Operator, target: int, reason: Reason, bounds: Bounds) -> Sizing:
-    """Return a sizing that needs no model: what this evaluation measured, and why."""
+    """Return a sizing without a model, from the figures of this evaluation."""
     return _sizing(Choice(operator, target, operator.rate, operator.ability, reason=reason), target, bounds)
 
 
 def utilisation(rate: float | None, ability: float | None) -> float | None:
-    """Return rate / ability; None if it is not known."""
+    """Return rate / ability; None if it is unknown."""
     if rate is None or ability is None or ability <= 0:
         return None
     ratio = rate / ability
@@ -146,16 +146,16 @@ def utilisation(rate: float | None, ability: float | None) -> float | None:
 
 
 def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
-    """Return all sizings as one proposal, with the model of the first operator that changes, or else of the first.
+    """Return all sizings as one proposal, with the model of the first operator that changes, otherwise of the first.
 
-    What is predicted for an operator of several is called ``name/operator``.
+    With several operators, predictions are named ``name/operator``.
 
     Args:
         optimizer: The tuner's registry name.
-        sizings: One an operator, in any order.
+        sizings: One per operator, in any order.
     """
     if not sizings:
-        return Proposal(optimizer, (), "no_signals", "No app was measured: nothing to decide.")
+        return Proposal(optimizer, (), "no_signals", "No app was measured. No decision.")
     changing = [s for s in sizings if s.changes]
     shown = changing or list(sizings)
     lead = shown[0]

@@ -1,4 +1,4 @@
-"""What flow keeps between evaluations, as a JSON value; what cannot be understood of it is as if never written."""
+"""Memory of flow between evaluations, as a JSON value; unreadable parts count as missing."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from millrace.optimizers.conttune.ratios import Ratio, Ratios
 from millrace.optimizers.memory import items, mapping, number, whole
 
 SAME_RATE = 0.05
-"""A rate that differs by less from the one that the last step was made for is the same."""
+"""A rate that differs by less than this from the rate of the last step counts as the same."""
 DEARER = 2.0
-"""Fewer tasks make no batch dearer: all that cost this factor more than the dearest lately is of another machine."""
+"""Fewer tasks make no batch costlier: a lower level whose costs all exceed the higher one's this much is dropped."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
-"""A level as it stands in JSON."""
+"""A level as written in JSON."""
 
 
 @dataclass(frozen=True)
 class OperatorState:
-    """What is remembered of one operator.
+    """Memory of one operator.
 
     Attributes:
-        fixed_s: o(p) by level, the most recent ones, seconds: observations hold the processing ability only.
+        fixed_s: o(p) by level, the most recent ones, seconds: observations contain the processing ability only.
         batch_rows: Rows of a full batch, as last seen; None if batches were never full. Only a backlog shows it.
         drift: Changes of the operator itself.
-        failures: Own steps in a row after which it was still too small.
-        insufficient: The highest p that did not suffice for the rate of the last step, as the operator is now; 0 where
-            none is known.
+        failures: Consecutive own steps after which it was still too small.
+        insufficient: The highest p that was not enough for the rate of the last step, as the operator is now; 0 if none
+            is known.
     """
 
     fixed_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class OperatorState:
     insufficient: int = 0
 
     def with_batches(self, app: AppSignals, top_k: int) -> OperatorState:
-        """Return the state with what batches show: fixed cost, ``top_k`` a level, and how large they can be.
+        """Return the state with the latest batches: fixed cost, ``top_k`` per level, and how large they can be.
 
-        What a lower level cost while drivers and executors were cold, or their machine was busy, is forgotten once
-        ``top_k`` evaluations at this one tell better; that it did not suffice then, too.
+        The costs of a lower level may date from cold drivers and executors, or a busy machine. They are forgotten once
+        ``top_k`` evaluations at this level disprove them, and so is the finding that the lower level was not enough.
         """
         state = replace(self, batch_rows=app.batch_rows_limit or self.batch_rows)
         capacity = app.capacity or app.first_batches
@@ -77,7 +77,7 @@ class OperatorState:
 
     @classmethod
     def read(cls, stored: object) -> Self:
-        """Return a stored state, as far as it can be understood."""
+        """Return a stored state, as far as it is readable."""
         value = mapping(stored)
         levels = mapping(value.get("fixed_s")).items()
         return cls(
@@ -91,16 +91,16 @@ class OperatorState:
 
 @dataclass(frozen=True)
 class AppState:
-    """What is remembered of one app.
+    """Memory of one app.
 
     Attributes:
-        rate: Latest arrival rate that was known to hold, rows a second; None before any.
-        unsettled: End of the period since which the present rate is not clear (UTC); None where it is.
+        rate: Latest arrival rate that was known to hold, rows per second; None before any.
+        unsettled: End of the period since which the present rate is not clear (UTC); None if it is clear.
         stepped: Arrival rate that the last step was made for; None before any.
         stepped_up: The last evaluation took a step up.
         history: How the rate has moved.
-        course: What arrived over time.
-        ratios: What was learned of the edges.
+        course: Arrival over time.
+        ratios: Learned ratios of the edges.
         operators: States by operator name.
     """
 
@@ -114,11 +114,11 @@ class AppState:
     operators: Mapping[str, OperatorState] = field(default_factory=dict)
 
     def is_stepped_for(self, rate: float) -> bool:
-        """Say whether the last step was made for a rate, rows a second."""
+        """Return whether the last step was made for a rate, rows per second."""
         return self.stepped is not None and abs(rate - self.stepped) <= SAME_RATE * max(rate, self.stepped)
 
     def at_rate(self, rate: float) -> AppState:
-        """Return the state as it counts at a rate, rows a second: what did not suffice for another may for this."""
+        """Return the state for a rate, rows per second: levels that were too small for another rate may be enough."""
         if self.is_stepped_for(rate):
             return self
         operators = {name: replace(state, insufficient=0) for name, state in self.operators.items()}
@@ -141,7 +141,7 @@ class AppState:
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:
-        """Return a stored state, as far as it can be understood."""
+        """Return a stored state, as far as it is readable."""
         runs = (_numbers(v) for v in items(value.get("runs")))
         spans = (_numbers(v) for v in items(value.get("course")))
         return cls(

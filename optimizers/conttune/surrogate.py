@@ -1,19 +1,19 @@
-"""What is known of PA(p): a power law with a Gaussian process around it, in log space, and the curve to decide on.
+"""The model of PA(p): a power law with a Gaussian process around it, in log space, and the curve to decide on.
 
 Symbols: x = log p, y = log PA.
     y(x) = a + e x + g(x) + h(p) + noise
     a      flat prior;  e ~ N(exponent, exponent_sd^2);  g  smooth wiggle (RBF), sd s_g, length l in log p
-    h(p)   what is peculiar to a level, sd s_h: levels that were observed keep theirs, others may have any; s_h is
-           learned from how far levels lie off the line through their neighbours
+    h(p)   peculiarity of a level, sd s_h: observed levels keep theirs, others may have any; s_h is learned from how
+           far levels are off the line through their neighbours
 
 The slope's prior is an anchor: one point far beyond the data at the prior's extrapolation, as uncertain as the
-exponent. ``./millrace bench conttune`` prints the leave-one-out error on a published table beside the authors' GP.
+exponent. ``./millrace bench conttune`` prints the leave-one-out error on a published table next to the authors' GP.
 
 On the curve over all allowed levels, mean and bounds are running maxima over p (more slots never process less), and
 beyond the highest observed level p_h the mean is at most PA(p_h) p / p_h (no operator scales better than linearly).
 
 Reference:
-    [ContTune] Section 5.1 takes a GP with an RBF kernel on raw values; deviation and reason as above.
+    [ContTune] Section 5.1 uses a GP with an RBF kernel on raw values; deviation and reason as above.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ JITTER = 1e-8
 ANCHOR_DISTANCE = 3.5
 """Distance of the anchor beyond the data in log p: 33 times the highest level, far from the wiggle's reach."""
 WIGGLE_SD, WIGGLE_LENGTH = 0.03, 1.0
-"""s_g and l: bends that a power law has not, as contention and coherence cost them (Gunther's law)."""
+"""s_g and l: bends from contention and coherence that a power law does not have (Gunther's law)."""
 LEVEL_SD, LEVEL_LENGTH = 0.015, 1e-3
-"""Least s_h: levels of the published tables lie 1 to 2 % off any smooth curve; the length tells neighbours apart."""
+"""Least s_h: levels in the published tables are 1 to 2 % off any smooth curve; the length separates neighbours."""
 LEAST_TRIPLES, PRIOR_TRIPLES = 5, 5
-"""Triples of neighbouring levels that tell s_h, at least, and the weight of ``LEVEL_SD`` beside them."""
+"""Fewest triples of neighbouring levels that determine s_h, and the weight of ``LEVEL_SD`` against them."""
 NEAR = 1.4
-"""Reach of a triple in log p, a factor of 4: within it a smooth curve hardly bends."""
+"""Reach of a triple in log p, a factor of 4: within it a smooth curve is nearly straight."""
 NORMAL = 0.6745
 """Median of the absolute values of normal ones, over their standard deviation."""
 WIDEST = 50.0
@@ -60,7 +60,7 @@ class Surrogate:
     regressor: Any
 
     def predict(self, parallelism: ArrayLike) -> tuple[Array, Array]:
-        """Return mean of PA in rows a second, and the standard deviation of log PA, without noise.
+        """Return the mean of PA in rows per second, and the standard deviation of log PA, without noise.
 
         Args:
             parallelism: p, shape (n,), >= 1.
@@ -79,8 +79,8 @@ def fit(training: Training, options: FlowOptions | None = None) -> Surrogate:
     """Fit the surrogate.
 
     Args:
-        training: Training ``parallelism`` (>= 1), ``processing_ability`` (> 0, rows a second) and optionally ``noise``
-            (standard error, rows a second), of equal length >= 1: a Proposal's ``training``.
+        training: Training ``parallelism`` (>= 1), ``processing_ability`` (> 0, rows per second) and optionally
+            ``noise`` (standard error, rows per second), of equal length >= 1: a Proposal's ``training``.
         options: ``exponent`` and ``exponent_sd``.
     """
     x, y, errors = _points(training, options or FlowOptions())
@@ -88,7 +88,7 @@ def fit(training: Training, options: FlowOptions | None = None) -> Surrogate:
 
 
 def estimator(training: Training, options: FlowOptions | None = None) -> Any:
-    """Return the same model as a scikit-learn estimator from p, shape (n, 1), to rows a second, (n,)."""
+    """Return the same model as a scikit-learn estimator from p, shape (n, 1), to rows per second, (n,)."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
@@ -101,13 +101,13 @@ def estimator(training: Training, options: FlowOptions | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Curve:
-    """PA over p = 1..n, arrays of shape (n,), rows a second; ``low`` <= ``mean`` <= ``high``.
+    """PA over p = 1..n, arrays of shape (n,), rows per second; ``low`` <= ``mean`` <= ``high``.
 
     Attributes:
         parallelism: 1..n.
         mean: mu(p).
         std: Standard deviation of log PA(p).
-        low: Lower bound: what p is sure to process, seen against how surely the need is known.
+        low: Lower bound: what p surely processes, given how certain the need is.
         high: Upper bound.
     """
 
@@ -126,10 +126,10 @@ class Curve:
         return float(self.low[min(parallelism, len(self.low)) - 1])
 
     def least(self, required: Array) -> int | None:
-        """Return the smallest p whose lower bound suffices; None if there is none.
+        """Return the smallest p whose lower bound is enough; None if there is none.
 
         Args:
-            required: PA that makes each p feasible, shape (n,), rows a second.
+            required: PA that makes each p feasible, shape (n,), rows per second.
         """
         sure = np.flatnonzero(self.low >= required)
         return int(self.parallelism[sure[0]]) if sure.size else None
@@ -150,7 +150,7 @@ def draw_curve(
         levels: Observed ones by rising p, at least one.
         p_max: Highest level, >= 1.
         confidence: Standard deviations between the mean and either bound, >= 0.
-        variance: Relative variance of what is required, which the bounds have to cover too.
+        variance: Relative variance of the requirement, which the bounds have to cover too.
     """
     parallelism = np.arange(1, p_max + 1)
     mean, std = surrogate.predict(parallelism)
@@ -174,9 +174,9 @@ def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Arr
 
 
 def level_sd(x: Array, y: Array, errors: Array) -> float:
-    """Return s_h: how far levels lie off the line through their neighbours, without what is noise.
+    """Return s_h: how far levels are off the line through their neighbours, without noise.
 
-    It is a median, so that neither a curve that bends once, as at a plateau, nor one odd level counts.
+    It is a median: a curve that bends once, as at a plateau, does not affect it, and neither does one odd level.
 
     Args:
         x: log p of the levels, shape (n,).
@@ -213,7 +213,7 @@ def _fitted(model: Any, x: Array, y: Array) -> Any:
 
 
 def _kernel(of_level: float) -> Any:
-    """Return the kernel, for this s_h; its other numbers are fixed: a few levels cannot tell them apart."""
+    """Return the kernel for this s_h; its other numbers are fixed, because a few levels cannot determine them."""
     from skopt.learning.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
     line = ConstantKernel(100.0, "fixed") * DotProduct(1.0, "fixed")

@@ -1,11 +1,11 @@
-"""Tasks take turns on slots: of p levels that need as many turns, the lowest does what all of them do.
+"""Tasks take turns on slots: of all p that need the same number of turns, the lowest does what all of them do.
 
 Symbols:
     T   tasks of the stage that takes most of a batch
     p   slots
 
-T tasks of about equal length need ceil(T / p) turns on p slots. 8 tasks take two on 4 slots as well as on 7, so that 5,
-6 and 7 slots are worth no more than 4. What a level is worth is that of the lowest with as many turns.
+T tasks of about equal length need ceil(T / p) turns on p slots. 8 tasks take two turns on 4 slots as well as on 7, so
+5, 6 and 7 slots are worth no more than 4. The worth of a level is the lowest level with the same number of turns.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ def worth(slots: int, tasks: int | None) -> int:
 
     Args:
         slots: p, >= 1.
-        tasks: T, >= 1; None where it is not known, or not the same in all batches.
+        tasks: T, >= 1; None if it is unknown, or not the same in all batches.
     """
     return slots if tasks is None else _turns(tasks, _turns(tasks, slots))
 
 
 def level(slots: int, tasks: int | None, bounds: Bounds) -> int:
-    """Return the fewest allowed slots that are worth as many as these, or as the most that are allowed.
+    """Return the fewest allowed slots that are worth as many as these, or as the highest allowed number.
 
     Args:
-        slots: What is wanted, >= 1.
-        tasks: T, >= 1; None where it is not known.
-        bounds: What is allowed.
+        slots: Wanted slots, >= 1.
+        tasks: T, >= 1; None if it is unknown.
+        bounds: The allowed slots.
     """
     wanted = min(slots, worth(bounds.max_slots, tasks))
     return next((p for p in bounds.levels if worth(p, tasks) >= wanted), bounds.max_slots)

@@ -1,7 +1,7 @@
-"""What input admission knows between evaluations, and how the periods that are over become part of it.
+"""State of input admission between evaluations, and how finished periods are added to it.
 
-Periods are taken in one after another, as if each had been evaluated when it was over, so that nothing depends on how
-many come at once.
+Periods are added one after another, as if each had been evaluated when it ended. The result does not depend on how many
+come at once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 
 NEVER = np.iinfo(np.intp).min
 NEWEST = 72
-"""Periods by which the accuracy of forecasts is judged: errors of one period alone, say of a night, tell little."""
+"""Periods over which forecast accuracy is judged: errors of a short time, such as a night, say little."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Forecasts made a period ahead against actual rows, of the newest periods, the newest last; rows a period.
+    """Forecasts made a period ahead and actual rows, of the newest periods, the newest last; rows per period.
 
     Attributes:
         forecast: Of all connected streams together.
-        actual: What those streams brought together.
-        off: Absolute errors, summed up stream by stream.
+        actual: Actual rows of those streams together.
+        off: Absolute errors, summed over the streams.
     """
 
     forecast: tuple[float, ...] = ()
@@ -37,19 +37,19 @@ class Accuracy:
     off: tuple[float, ...] = ()
 
     def add(self, forecast: Floats, actual: Floats) -> Accuracy:
-        """Return this with another period, shape (S,) each."""
+        """Return the accuracy with another period added, shape (S,) each."""
         sums = (forecast.sum(), actual.sum(), abs(forecast - actual).sum())
         columns = zip((self.forecast, self.actual, self.off), sums, strict=True)
         return Accuracy(*((*column, float(new))[-NEWEST:] for column, new in columns))
 
     @property
     def error(self) -> float | None:
-        """Absolute errors stream by stream over what came; None if nothing came."""
+        """Absolute errors per stream over the actual rows; None without rows."""
         return self._over_actual(sum(self.off))
 
     @property
     def total_error(self) -> float | None:
-        """The same of all streams together."""
+        """The same for all streams together."""
         return self._over_actual(sum(abs(f - a) for f, a in zip(self.forecast, self.actual, strict=True)))
 
     def _over_actual(self, off: float) -> float | None:
@@ -59,16 +59,16 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class AdmissionState:
-    """What is known of the S connected streams.
+    """Knowledge of the S connected streams.
 
     Attributes:
-        next_period: Number of the first period that was not taken in.
+        next_period: Number of the first period that is not included yet.
         streams: Their ids.
         node: Node of each, shape (S,).
         last_seen: Number of the last period in which each brought a row, shape (S,).
-        forecast: What their rates will be.
-        accuracy: How good forecasts were.
-        expected: What each stream of the newest period was expected to bring in it; not kept between evaluations.
+        forecast: State of their forecasts.
+        accuracy: Accuracy of their forecasts.
+        expected: Rows expected of each stream in the newest period; not kept between evaluations.
         optimal: The newest plan is proven best; not kept between evaluations.
     """
 
@@ -87,7 +87,7 @@ class AdmissionState:
         return {name: node for name, node in zip(self.streams, self.node.tolist(), strict=True) if node > NEW}
 
     def at_nodes(self, nodes: Mapping[str, int]) -> AdmissionState:
-        """Return the same with each stream at another node, that of a stream that is not named being NEW."""
+        """Return the state with each stream at another node; streams without one get NEW."""
         return replace(self, node=np.array([nodes.get(stream, NEW) for stream in self.streams], dtype=np.intp))
 
 
@@ -100,15 +100,15 @@ def first_state(forecaster: RateForecaster, next_period: int) -> AdmissionState:
 def take_in(
     state: AdmissionState, observed: ObservedPeriods, forecaster: RateForecaster, policy: AdmissionPolicy
 ) -> AdmissionState:
-    """Return the state after more periods, each stream where the newest plan has it.
+    """Return the state after more periods, with each stream on its node in the newest plan.
 
-    Where periods were missed before the first of them, learning of rates starts over; streams stay at their nodes.
+    If periods were missed before the first of them, learning of rates starts over; streams stay at their nodes.
 
     Args:
-        state: The one before.
-        observed: The periods; their streams include all that are known.
+        state: The previous state.
+        observed: The periods; their streams include all known ones.
         forecaster: Forecasts the rates.
-        policy: Who assigns, and when a stream counts as gone.
+        policy: How streams are assigned, and when a stream counts as gone.
     """
     forecast, accuracy = state.forecast, state.accuracy
     if state.next_period != observed.first:
@@ -142,5 +142,5 @@ def take_in(
 
 
 def _positions(names: Sequence[str], among: Sequence[str]) -> Ints:
-    """Return the index of each name among others, which are in alphabetical order and hold all of them."""
+    """Return the index of each name among others, which are in alphabetical order and contain all of them."""
     return np.asarray(np.searchsorted(np.array(among, dtype=object), np.array(names, dtype=object)), dtype=np.intp)

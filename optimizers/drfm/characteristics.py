@@ -1,4 +1,4 @@
-"""Characteristics of many streams as columns, and the rates that they let one expect.
+"""Characteristics of many streams as columns, and the rates expected from them.
 
 Three cases, by what is known of a stream:
     levels, durations and phase     the cycle itself
@@ -10,9 +10,9 @@ Symbols: S streams, H periods ahead. For the chain, with q = 1/up, r = 1/down, a
 s = r / (q + r): P(high in h | high) = s + (1 - s) a^h, P(high in h | low) = s - s a^h.
 
 Reference:
-    [DRFM] Section 2.4: what is not declared has a default, the average over the existing streams. Deviation: a phase
-    and a lifetime have none, as the mean of other streams' phases says nothing; nor has a stream of which nothing is
-    declared and whose rates are seen, as those say more.
+    [DRFM] Section 2.4: undeclared characteristics have a default, the average over the existing streams. Deviation: a
+    phase and a lifetime have none, because the mean of other streams' phases says nothing. Streams without declarations
+    whose rates are seen have none either, because their rates say more.
     [DRFM] Section 2.5, the metadata-based expectation X^m. The paper does not say how it follows from the
     characteristics; the chain is the on-off model by which its Section 6.1.1 generates bursts.
 """
@@ -30,13 +30,13 @@ from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class Characteristics:
-    """Characteristics of streams, each of shape (S,); NaN for what is unknown.
+    """Characteristics of streams, each of shape (S,); NaN for unknown ones.
 
     Attributes:
         low: Lowest rate, >= 0.
         high: Highest rate.
         average: Mean rate.
-        up: Periods from the begin of a rise to that of the fall, > 0.
+        up: Periods from the start of a rise to the start of the fall, > 0.
         down: Periods from there to the next rise, > 0.
         phase: Period in which a rise begins.
         ramp: Periods that a rise or fall takes, >= 0; 0 is a jump.
@@ -54,7 +54,7 @@ class Characteristics:
 
     @property
     def two_level(self) -> Bools:
-        """Which streams have levels and durations: what they will do is known but for the phase, shape (S,)."""
+        """Which streams have levels and durations: their behaviour is known except for the phase, shape (S,)."""
         return np.asarray(np.isfinite(self.low + self.high + self.up + self.down))
 
     @property
@@ -64,21 +64,21 @@ class Characteristics:
 
     @property
     def any_known(self) -> Bools:
-        """Of which streams anything at all is known, shape (S,)."""
+        """Which streams have any known characteristic, shape (S,)."""
         return np.asarray(~np.isnan(np.stack(list(columns(self).values()))).all(axis=0))
 
     def take(self, streams: Ints) -> Characteristics:
-        """Return those of some of the streams; -1 is a stream of which nothing is known."""
+        """Return those of some of the streams; -1 is a stream without known characteristics."""
         return Characteristics(**{name: take(column, streams, np.nan) for name, column in columns(self).items()})
 
     def spread(self, index: Ints, streams: int) -> Characteristics:
-        """Return those of ``streams`` streams: these at ``index``, nothing known of the others."""
+        """Return those of ``streams`` streams: these at ``index``, unknown for the others."""
         position = np.full(streams, -1, dtype=np.intp)
         position[index] = np.arange(len(index))
         return self.take(position)
 
     def where(self, mask: Bools, other: Characteristics) -> Characteristics:
-        """Return these where ``mask``, shape (S,), and the others elsewhere."""
+        """Return these if ``mask``, shape (S,), and the others elsewhere."""
         mine, theirs = columns(self), columns(other)
         return Characteristics(**{name: np.where(mask, mine[name], theirs[name]) for name in mine})
 
@@ -92,7 +92,7 @@ def take(values: Floats, streams: Ints, new: float) -> Floats:
     """Return the columns of some streams, shape (..., len(streams)), of values of shape (..., S).
 
     Args:
-        values: A column a stream.
+        values: One column per stream.
         streams: Indices; -1 for a new stream.
         new: Value of a new stream.
     """
@@ -102,12 +102,12 @@ def take(values: Floats, streams: Ints, new: float) -> Floats:
 
 
 def unknown(streams: int) -> Characteristics:
-    """Return characteristics that say nothing."""
+    """Return characteristics that are all unknown."""
     return Characteristics(**{field.name: np.full(streams, np.nan) for field in fields(Characteristics)})
 
 
 def tabulate(streams: Sequence[Metadata | None], joined: Floats) -> Characteristics:
-    """Return the columns of what is declared.
+    """Return the declared characteristics as columns.
 
     Args:
         streams: Metadata of each, None without.
@@ -132,11 +132,11 @@ def tabulate(streams: Sequence[Metadata | None], joined: Floats) -> Characterist
 
 
 def complete(table: Characteristics, observed: Floats) -> Characteristics:
-    """Fill what is not declared by averages over the other streams.
+    """Fill undeclared characteristics with averages over the other streams.
 
     Args:
-        table: What is declared.
-        observed: Mean rate of each stream so far, shape (S,); NaN for one that was never seen.
+        table: Declared characteristics.
+        observed: Mean rate of each stream so far, shape (S,); NaN for streams never seen.
     """
     average = np.where(np.isnan(table.average), observed, table.average)
     fill = table.any_known | np.isnan(observed)
@@ -145,7 +145,7 @@ def complete(table: Characteristics, observed: Floats) -> Characteristics:
         np.where(fill & np.isnan(column), _mean(column), column)
         for column in (table.low, table.high, table.up, table.down)
     )
-    # an average of other streams must not contradict what is declared of this one
+    # an average of other streams must not contradict this stream's declarations
     low = np.where(np.isnan(table.low) & fill, np.fmin(low, np.fmin(average, table.high)), low)
     high = np.where(np.isnan(table.high) & fill, np.fmax(high, np.fmax(average, table.low)), high)
     ramp = np.where(np.isnan(table.ramp), 0.0, np.minimum(table.ramp, np.fmin(up, down)))
@@ -160,7 +160,7 @@ def _mean(column: Floats) -> float:
 def cycle(table: Characteristics, now: float, periods: int) -> Floats:
     """Return the rates in periods now + 1 .. now + H of streams with a known phase, shape (H, S); NaN for the others.
 
-    The rate of a period is that of its middle.
+    The rate of a period is the rate in its middle.
     """
     at = now + np.arange(1.0, periods + 1)[:, None] + 0.5
     inside = np.mod(at - table.phase, table.up + table.down)
@@ -176,15 +176,15 @@ def chain(table: Characteristics, rate: Floats, periods: int) -> tuple[Floats, F
     """Return mean and variance of the rates of streams with levels and durations, shape (H, S) each.
 
     Args:
-        table: What is known.
-        rate: Last rate of each stream, shape (S,); NaN for one that was not seen yet.
+        table: Known characteristics.
+        rate: Last rate of each stream, shape (S,); NaN for streams not seen yet.
         periods: H.
     """
     q, r = 1 / np.maximum(table.up, 1.0), 1 / np.maximum(table.down, 1.0)
     share = r / (q + r)
     high = np.where(np.isnan(rate), share, rate > (table.low + table.high) / 2)
     fading = (1 - q - r) ** np.arange(1, periods + 1)[:, None]
-    p = np.clip(share + (high - share) * fading, 0.0, 1.0)  # rounding: a stream that is high once is low for sure
+    p = np.clip(share + (high - share) * fading, 0.0, 1.0)  # rounding: after one high period a stream is surely low
     gap = table.high - table.low
     return table.low + gap * p, gap**2 * p * (1 - p)
 
@@ -193,10 +193,10 @@ def expect(table: Characteristics, now: float, rate: Floats, forecast: Floats) -
     """Return mean and variance of the rates of all streams, shape (H, S) each, without noise.
 
     Args:
-        table: What is known.
+        table: Known characteristics.
         now: Number of the period that ended.
-        rate: Rate of each stream in it, shape (S,); NaN for one that was not seen yet.
-        forecast: What one would expect without characteristics, shape (H, S).
+        rate: Rate of each stream in it, shape (S,); NaN for streams not seen yet.
+        forecast: Expected rates without characteristics, shape (H, S).
     """
     periods = len(forecast)
     on_off, variance = chain(table, rate, periods)

@@ -1,6 +1,6 @@
-"""Empties nodes whose streams fit elsewhere for long enough to be worth the redirections, the lightest first.
+"""Empty nodes whose streams fit elsewhere for long enough to be worth the redirections, the lightest first.
 
-What nodes have to take is kept from one emptied node to the next, as only few of them change: of ten thousand nodes a
+The loads of nodes are kept from one emptied node to the next, because only few of them change: of ten thousand nodes a
 thousand may be emptied in a period.
 
 Reference: ours; the paper never releases a node.
@@ -17,17 +17,17 @@ from millrace.optimizers.drfm.problem import Floats, Ints
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, Snapshot, StreamPlacement
 
 SHORTEST = 2
-"""Periods that a saving has to last at least."""
+"""Fewest periods that a saving has to last."""
 
 
 @dataclass
 class _Loads:
-    """What nodes have to take in the periods for which a saving has to last.
+    """Loads of nodes in the periods for which a saving has to last.
 
     Attributes:
-        periods: How many, >= 1.
+        periods: Number of periods, >= 1.
         peak: Highest need of each node, shape (B,).
-        filled: What all nodes that hold a stream take together, shape (periods,).
+        filled: Load of all nodes that hold a stream together, shape (periods,).
     """
 
     periods: int
@@ -36,11 +36,11 @@ class _Loads:
 
 
 def consolidate(placement: StreamPlacement, options: HorizonOptions) -> None:
-    """Empty what can be emptied: the longer a saving lasts, the more redirections it is worth.
+    """Empty nodes: the longer a saving lasts, the more redirections it is worth.
 
     Args:
         placement: The placement; it is changed.
-        options: Knobs.
+        options: The options.
     """
     for periods in _spans(placement.ahead):
         least = placement.least_nodes(periods)
@@ -72,7 +72,7 @@ def _empty_one(placement: StreamPlacement, options: HorizonOptions, loads: _Load
 
 
 def _lightest(peak: Floats, count: int) -> Ints:
-    """Return the indices of the smallest, the first of equal ones first."""
+    """Return the indices of the smallest, equal ones in their order."""
     last = min(count, len(peak)) - 1
     few = np.flatnonzero(peak <= np.partition(peak, last)[last])
     lightest: Ints = few[np.argsort(peak[few], kind="stable")[:count]]

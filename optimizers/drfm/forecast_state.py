@@ -1,4 +1,4 @@
-"""What a rate forecaster remembers of the connected streams, as a value.
+"""Memory of a rate forecaster about the connected streams, as a value.
 
 Symbols: S streams, T periods of history, D rows of the forecaster's state.
 """
@@ -19,7 +19,7 @@ from millrace.optimizers.drfm.trust import SOURCES, RateBounds, Source
 
 @dataclass(frozen=True)
 class ForecastState:
-    """All that is remembered of the connected streams: every array has a column a stream.
+    """Memory about the connected streams: every array has one column per stream.
 
     Attributes:
         now: Number of the newest period that was observed.
@@ -28,15 +28,15 @@ class ForecastState:
         joined: Period in which each joined, shape (S,).
         seen: Periods with a rate, shape (S,).
         total: Sum of those rates, shape (S,).
-        trust: Trust in what is declared, shape (S,).
-        learned_trust: Trust in what was learned, shape (S,).
+        trust: Trust in declared characteristics, shape (S,).
+        learned_trust: Trust in learned characteristics, shape (S,).
         error: Recent mean squared error of each source, shape (SOURCES, S).
-        expected: Rate expected of the next period, shape (S,).
-        expected_by: The same by each source alone, shape (SOURCES, S); NaN where it does not say.
+        expected: Rate expected in the next period, shape (S,).
+        expected_by: The same by each source alone, shape (SOURCES, S); NaN if it does not say.
         history: Rates to learn from, shape (T, S), the newest last.
         model: The forecaster's state, shape (D, S).
-        learned: What was learned from history.
-        declared: What the metadata declare; follows from them.
+        learned: Characteristics learned from history.
+        declared: Characteristics declared in the metadata; follows from them.
         declared_period: Period of the declared cycle, shape (S,); follows from the metadata.
     """
 
@@ -59,7 +59,7 @@ class ForecastState:
 
     @cached_property
     def average(self) -> Floats:
-        """Mean rate of each stream, shape (S,); NaN for one that was never seen."""
+        """Mean rate of each stream, shape (S,); NaN for streams never seen."""
         return np.where(self.seen > 0, self.total / np.maximum(self.seen, 1), np.nan)
 
     @cached_property
@@ -69,16 +69,16 @@ class ForecastState:
 
     @cached_property
     def completed(self) -> Characteristics:
-        """What is declared, completed by averages over the other streams."""
+        """Declared characteristics, completed by averages over the other streams."""
         return complete(self.declared, self.average)
 
     @property
     def hints(self) -> Hints:
-        """What is declared and helps to learn."""
+        """Declarations that help to learn."""
         return Hints(self.declared_period, self.declared.up, self.declared.down)
 
     def sources(self) -> tuple[Source, Source, Floats]:
-        """Return what is declared, what was learned, and the error of forecasts."""
+        """Return the declared source, the learned source, and the error of forecasts."""
         declared, learned, forecast = self.error
         return (
             Source(self.declared, self.trust, declared),
@@ -115,12 +115,12 @@ def no_streams(model: Floats) -> ForecastState:
 
 
 def connect(state: ForecastState, streams: tuple[str, ...], period: int) -> ForecastState:
-    """Return the state of other streams: those that stay keep their columns, the others begin.
+    """Return the state for other streams: those that stay keep their columns, the others get new ones.
 
     Args:
-        state: The one before.
-        streams: Ids of the streams that are connected now; what they declare is still to be filled in.
-        period: In which the others join.
+        state: The previous state.
+        streams: Ids of the streams connected now; their declarations are filled in later.
+        period: Period in which the others join.
 
     Raises:
         MillraceError: If an id comes twice.

@@ -1,7 +1,7 @@
 """Forecasters of many streams at once: by season, by level, by trend, and the best of several.
 
-A forecaster has no memory of its own: its state is an array with a column a stream, kept by its user. A stream joins
-with a column from :meth:`Forecaster.start`; its column goes when it leaves.
+A forecaster has no memory of its own: its state is an array with one column per stream, kept by its user. A stream
+joins with a column from :meth:`Forecaster.start`; its column is dropped when it leaves.
 
 Symbols: S streams, D rows of state, k periods ahead; X_t the rate in period t, L level, T trend.
 
@@ -38,7 +38,7 @@ class Forecaster(Protocol):
         """Return the state after another period, shape (D, S).
 
         Args:
-            state: The one before, shape (D, S).
+            state: The previous state, shape (D, S).
             rate: Rate of each stream in the period, shape (S,), >= 0; NaN if it was missed, which counts as forecast.
         """
         ...
@@ -53,7 +53,7 @@ class Forecaster(Protocol):
 
 
 class Seasonal(Options):
-    """Seasonal naive forecast: the rates of a season ago; until one is over, the last rate.
+    """Seasonal naive forecast: the rates of a season ago; before the first season is over, the last rate.
 
     Attributes:
         season: Periods after which rates repeat, >= 1, the same for all streams; with 1 the next rate is the last one.
@@ -80,12 +80,12 @@ class Seasonal(Options):
         return np.asarray(season[np.arange(periods) % self.season])
 
     def spread(self, state: Floats, periods: int) -> Floats:
-        """See :class:`Forecaster`; the variance of a random walk with a step a season."""
+        """See :class:`Forecaster`; the variance of a random walk with one step per season."""
         return np.repeat(1.0 + np.arange(periods)[:, None] // self.season, state.shape[1], axis=1)
 
 
 class ExponentialSmoothing(Options):
-    """Rates that stay about where they are: their mean at first, exponential smoothing later.
+    """Rates that stay about the same: their mean at first, exponential smoothing later.
 
         L_n = L_(n-1) + max(alpha, 1/n) (X_n - L_(n-1))
         X(t+k) = L, with variance s^2 (1 + (k-1) alpha^2) ([HKOS])
@@ -131,12 +131,12 @@ class Holt(Options):
 
     With phi = 1 it is the paper's, phi_k = k: right for the next periods, without bound far ahead.
 
-    Reference: [DRFM] Section 2.3. L_0 = X_0 and T_0 = 0, where the paper is silent.
+    Reference: [DRFM] Section 2.3. L_0 = X_0 and T_0 = 0; the paper is silent about them.
 
     Attributes:
         alpha: Weight of a new rate in the level, [0, 1].
         gamma: Weight of a new slope in the trend, [0, 1].
-        damping: phi, what is left of a trend a period later, [0, 1].
+        damping: phi, the part of a trend that is left a period later, [0, 1].
     """
 
     section: ClassVar[str] = "admission.options"
@@ -173,11 +173,11 @@ class Holt(Options):
 
 
 class Best(Options):
-    """Of several forecasters the one that did best so far, stream by stream.
+    """The best of several forecasters so far, per stream.
 
-    Rates that jitter about a level want a slow forecaster, rates that jump or rise a fast one; far ahead the difference
-    is that between a narrow band and none. Each stream is forecast by the one with the least exponentially weighted
-    mean of squared errors a period ahead; of equal ones by the first.
+    Rates that jitter about a level need a slow forecaster, rates that jump or rise a fast one. Far ahead, that is the
+    difference between a narrow band and none. Each stream is forecast by the forecaster with the least exponentially
+    weighted mean of squared errors a period ahead; of equal ones by the first.
 
     Attributes:
         forecasters: M of them, at least one.

@@ -2,15 +2,15 @@
 
 1. New streams are placed, opposites together (:mod:`insertion`).
 2. Nodes that will be overloaded are relieved (:mod:`overload_relief`).
-3. Nodes are emptied where that is worth the redirections: their streams fit elsewhere for the next D periods, and
+3. Nodes are emptied if that is worth the redirections: their streams fit elsewhere for the next D periods, and
    streams x price <= D. Long D are tried before short ones (:mod:`consolidation`).
-4. A packing from scratch is taken if the node-periods it saves over the horizon are worth its redirections. Streams
-   that came one by one, or whose opposites were not known when they came, lie badly in a way that no emptying of single
-   nodes cures.
+4. A packing from scratch is used if the node-periods that it saves over the horizon are worth its redirections. If
+   streams came one by one, or their opposites were not known then, the placement may be so bad that emptying single
+   nodes cannot fix it.
 5. With ``polish``, CP-SAT looks for a better plan (:mod:`optimal_plan`).
 
 Reference: ours, within the problem of [DRFM] Section 2. The paper never releases a node; its PAR packs from scratch
-every period, whatever it costs.
+every period, at any cost.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlac
 
 
 def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
-    """Return where every stream is to enter.
+    """Return the node of every stream.
 
     Args:
         problem: The period's problem.
-        options: Knobs.
+        options: The options.
     """
     options = options or HorizonOptions()
     placement = StreamPlacement(problem, options.margin, options.catch_up_s)
@@ -64,7 +64,7 @@ def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOption
 
 
 def _catches_up(problem: Problem, node: Ints, options: HorizonOptions) -> bool:
-    """Say whether nodes can work their queues off, of which a packing from scratch knows nothing."""
+    """Return whether nodes can work off their queues, which a packing from scratch ignores."""
     load = np.bincount(node, weights=problem.mean[0], minlength=problem.nodes)
     shared = np.bincount(node, minlength=problem.nodes)[: problem.nodes] > 1
     over = load[: problem.nodes] + catch_up_rate(problem, options.catch_up_s) > problem.capacity

@@ -1,9 +1,9 @@
-"""Gives streams without a node one: greatest first, where they fit longest and raise a node's peak least.
+"""Place streams without a node: greatest first, where they fit longest and raise a node's peak least.
 
-Streams of which one rises when the other falls go together, as they take less than apart: two streams save the share
-1 - peak(i + j) / (peak(i) + peak(j)) of their peaks over the horizon. Pairs are taken from the greatest saving down,
-each stream once. Equal opposites save the most, as their sum is constant: nodes of such pairs are never overloaded,
-whatever the periods of the pairs.
+Two streams go together if one rises when the other falls, because together they need less: they save the share
+1 - peak(i + j) / (peak(i) + peak(j)) of their peaks over the horizon. Pairs are formed from the greatest saving down,
+each stream once. Equal opposites save the most, because their sum is constant: nodes of such pairs are never
+overloaded, whatever the periods of the pairs.
 
 Reference: ours; with a horizon of one period and no margin it is best fit decreasing ([DRFM], Section 2.1).
 """
@@ -20,13 +20,13 @@ from millrace.optimizers.drfm.stream_placement import ROUNDING, HorizonOptions, 
 BLOCK = 64
 """Streams whose sums with all others are computed at once."""
 NEAREST = 8
-"""Best partners of a stream that are considered."""
+"""Best partners per stream that are considered."""
 OFFERED = 256
-"""Nodes from which the best is nearly as good as that of any number."""
+"""Number of nodes from which the best is nearly as good as the best of any number."""
 
 
 def insert_new(placement: StreamPlacement, options: HorizonOptions) -> None:
-    """Give every stream without a node one, opposites together."""
+    """Place every stream without a node, opposites together."""
     new = np.flatnonzero(placement.node < 0)
     if not len(new):
         return
@@ -36,13 +36,13 @@ def insert_new(placement: StreamPlacement, options: HorizonOptions) -> None:
 
 
 def _apart(placement: StreamPlacement, unit: Ints) -> list[Ints]:
-    """Return the streams of a unit one by one where no node can take them together."""
+    """Return the streams of a unit one by one if no node can take them together."""
     fits = placement.window(*placement.total(unit)) == placement.ahead
     return [unit] if fits or len(unit) == 1 else [unit[:1], unit[1:]]
 
 
 def place(placement: StreamPlacement, units: list[Ints]) -> None:
-    """Place units, the greatest first, opening nodes where none has room over the whole horizon.
+    """Place units, the greatest first, opening nodes if none has room over the whole horizon.
 
     Args:
         placement: The placement; it is changed.
@@ -60,18 +60,18 @@ def place(placement: StreamPlacement, units: list[Ints]) -> None:
 def best_node(
     placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Ints, periods: int | None = None, turn: int = 0
 ) -> int | None:
-    """Return the node that a stream or unit suits best; None if it fits on none for long enough.
+    """Return the node that suits a stream or unit best; None if it fits on none for long enough.
 
-    It suits where a node's peak rises least, for what the node has left can then be used by others; of equal ones,
-    where the least is left. Of very many nodes, a part is looked at first, and all only if it fits on none of these.
+    The best node is the one whose peak rises least, which leaves most room for others; of equal ones, the one with the
+    least room left. Of very many nodes, a part is tried first, and all only if it fits on none of these.
 
     Args:
         placement: The placement.
-        mean: Of what is placed, shape (H,).
-        variance: Of that, shape (H,).
-        nodes: To choose from.
-        periods: How long it has to fit; the whole horizon without.
-        turn: Any number: another one looks at another part.
+        mean: Mean rates to place, shape (H,).
+        variance: Their variance, shape (H,).
+        nodes: Nodes to choose from.
+        periods: How long it has to fit; None for the whole horizon.
+        turn: Any number; it selects the part of the nodes.
     """
     periods = periods or placement.ahead
     for offered in parts(nodes, turn):
@@ -82,7 +82,7 @@ def best_node(
 
 
 def parts(nodes: Ints, turn: int) -> Sequence[Ints]:
-    """Return what is looked at of nodes, one after the other: all of few, and of many a part before all."""
+    """Return the sets of nodes to try, one after the other: all of few; of many, a part before all."""
     step = len(nodes) // OFFERED
     return [nodes[turn % step :: step], nodes] if step > 1 else [nodes]
 
@@ -103,7 +103,7 @@ def _best(placement: StreamPlacement, mean: Floats, variance: Floats, nodes: Int
 
 
 def pair(mean: Floats, least: float) -> Ints:
-    """Return the unit of each stream, 0..U-1, shape (S,): the same for two that are a pair.
+    """Return the unit of each stream, 0..U-1, shape (S,): the same for both streams of a pair.
 
     Args:
         mean: Expected rates, shape (S, H).

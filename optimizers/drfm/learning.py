@@ -1,10 +1,10 @@
-"""Characteristics learned from what a stream did.
+"""Characteristics learned from a stream's past.
 
 1. The period is the first peak of the autocorrelation behind its first crossing of 0, or the declared one if that fits
    better in the end.
-2. Levels are outer quantiles; durations and phase follow from when the stream is above their middle; how long it is
-   between them distinguishes a jump from a trend.
-3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares, and the
+2. Levels are outer quantiles. Durations and phase follow from when the stream is above their middle. The time between
+   them distinguishes a jump from a trend.
+3. The cycle is shifted and its parts varied a little, each time with the levels that fit best by least squares. The
    best fit is kept if it explains enough of the variance.
 4. A stream without a cycle that is nearly always at one of two levels has levels and durations, but no phase. Declared
    durations hold: it would take dozens of switches to know better.
@@ -36,20 +36,20 @@ NEAR = 0.15
 VARIES = 0.1
 """Difference of levels over the mean below which a stream is constant."""
 AROUND = tuple(product((0.0, -1.0, -0.5, 0.5, 1.0), (0.0, -1.0, 1.0), (0.0, -1.0, 1.0)))
-"""Variations of a cycle that are tried first: of its phase, of how long it is high, and of its ramps, in periods."""
+"""Variations of a cycle that are tried first: of its phase, of its time at high, and of its ramps, in periods."""
 NEARBY = tuple(product((-0.5, 0.0, 0.5), repeat=3))
-"""Variations of the best so far that are tried next."""
+"""Variations of the best cycle so far that are tried next."""
 STEPS = 3
-"""Times that they are tried at most."""
+"""Most rounds of those variations."""
 ROUNDING = 1e-9
 CYCLES = 1.5
-"""Cycles that must have been seen before a declared period is tried; one that is not declared shows after two."""
+"""Cycles that must have been seen before a declared period is tried; an undeclared period shows after two."""
 SWITCHES = 2
-"""Rises that an on-off stream must have shown; one whose durations are declared must have shown both levels."""
+"""Rises that an on-off stream must have shown; with declared durations, both levels are enough."""
 
 
 class Learning(Options):
-    """When to believe what was learned.
+    """When learned characteristics are believed.
 
     Attributes:
         explains: R^2 from which a cycle is believed, (0, 1).
@@ -64,7 +64,7 @@ class Learning(Options):
 
 @dataclass(frozen=True)
 class Hints:
-    """What is declared and helps to learn, each of shape (S,) and > 0; NaN for what is not declared.
+    """Declarations that help to learn, each of shape (S,) and > 0; NaN for undeclared ones.
 
     Attributes:
         period: Periods of a cycle.
@@ -78,7 +78,7 @@ class Hints:
 
     @classmethod
     def none(cls, streams: int) -> Hints:
-        """Return hints of streams of which nothing is declared."""
+        """Return hints of streams without declarations."""
         return cls(*np.full((3, streams), np.nan))
 
     def take(self, streams: Ints) -> Hints:
@@ -87,13 +87,13 @@ class Hints:
 
 
 def learn(history: Floats, last: float, options: Learning | None = None, hints: Hints | None = None) -> Characteristics:
-    """Return what a history says of its streams; NaN where it says nothing.
+    """Return the characteristics of streams learned from a history; NaN for unknown ones.
 
     Args:
-        history: Rates, shape (T, S), >= 0, the newest last; NaN where a stream was not seen.
+        history: Rates, shape (T, S), >= 0, the newest last; NaN if a stream was not seen.
         last: Number of the newest period.
         options: When to believe.
-        hints: What is declared of them.
+        hints: Their declarations.
     """
     options, hints = options or Learning(), hints or Hints.none(history.shape[1])
     whole = ~np.isnan(history).any(axis=0)
@@ -138,7 +138,7 @@ def periods(rates: Floats) -> Ints:
 
 @dataclass(frozen=True)
 class _Bands:
-    """Levels, and which periods were above their middle or at neither of them, shape (T, S)."""
+    """Levels, and which periods were above their middle or between them, shape (T, S)."""
 
     low: Floats
     high: Floats
@@ -159,7 +159,7 @@ def _mean(rates: Floats, mask: Bools, otherwise: Floats) -> Floats:
 
 
 def _best_cycles(rates: Floats, bands: _Bands, last: float, declared: Floats) -> tuple[Characteristics, Floats]:
-    """Return the cycle of each stream and its R^2, shape (S,), of the period that is seen or the declared one."""
+    """Return the cycle of each stream and its R^2, shape (S,), with the observed or the declared period."""
     seen, fits = _cycles(rates, bands, last, periods(rates))
     short = CYCLES * declared <= len(rates)
     if not short.any():
@@ -197,12 +197,12 @@ def _cycles(rates: Floats, bands: _Bands, last: float, period: Floats | Ints) ->
 
 
 def _halves(values: Floats) -> Floats:
-    """Return values rounded to half periods, the grid on which fits are looked for: most of what happens keeps it."""
+    """Return values rounded to half periods, the grid of the search: most real changes are on it."""
     return np.asarray(np.round(2 * values) / 2)
 
 
 def _refine(start: Characteristics, rates: Floats, last: float) -> tuple[Characteristics, Floats]:
-    """Return the best of the cycles near the given one, and the squared error that it leaves, shape (S,)."""
+    """Return the best of the cycles near ``start``, and its squared error, shape (S,)."""
     best, least = _fit_levels(start, rates, last)
     for variations in (AROUND, *[NEARBY] * STEPS):
         before, start = least, best
@@ -224,9 +224,9 @@ def _vary(table: Characteristics, shift: float, longer: float, steeper: float) -
 
 
 def _fit_levels(table: Characteristics, rates: Floats, last: float) -> tuple[Characteristics, Floats]:
-    """Return cycles with the levels that fit best, and the squared error that they leave, shape (S,).
+    """Return cycles with the levels that fit best, and their squared error, shape (S,).
 
-    With the shape of a cycle given, 0 when low and 1 when high, rates are a straight line of it: least squares.
+    For a given shape of a cycle, 0 when low and 1 when high, rates are a straight line of it: least squares.
     """
     ones = np.ones(len(table.up))
     shape = cycle(replace(table, low=0 * ones, high=ones), last - len(rates), len(rates))

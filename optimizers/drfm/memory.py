@@ -1,7 +1,7 @@
 """The state of input admission as a JSON value, kept between evaluations.
 
 Its size is bounded by the streams of the last ``quiet`` periods times the periods of history that are kept. Rates are
-rows a period, so that most numbers are whole and short. The keys are those that stored memories have.
+rows per period, which makes most numbers whole and short. The keys must stay as in stored memories.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millrace.optimizers.drfm.trust import SOURCES
 PER_STREAM = ("joined", "seen", "total", "error", "trust", "learned_trust", "rate", "history")
 """Arrays of a :class:`ForecastState` that are stored by their names."""
 LEARNED = "learned."
-"""Prefix of the columns of what was learned."""
+"""Prefix of the columns of learned characteristics."""
 EXPECTED, MODEL = "expected", "state"
 
 
@@ -33,7 +33,7 @@ def write(state: AdmissionState, period_s: int) -> Memory:
     """Return the state as a JSON value.
 
     Args:
-        state: To store.
+        state: The state to store.
         period_s: Length of a period, seconds.
     """
     forecast, accuracy = state.forecast, state.accuracy
@@ -59,14 +59,14 @@ def write(state: AdmissionState, period_s: int) -> Memory:
 
 
 def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> AdmissionState | None:
-    """Return the state that was stored; None for an empty memory, another period, or a value that is not one of these.
+    """Return the stored state; None for an empty memory, another period length, or an invalid value.
 
-    Where only the forecasts do not fit, for example because another forecaster made them, they start over.
+    If only the forecasts do not fit, for example because another forecaster made them, they start over.
 
     Args:
         memory: The JSON value.
-        period_s: Length of a period now, seconds.
-        forecaster: That goes on from it.
+        period_s: Present length of a period, seconds.
+        forecaster: The forecaster that continues from it.
     """
     try:
         names = memory["streams"]
@@ -90,10 +90,10 @@ def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> Admission
 def restore(
     forecaster: RateForecaster, now: int, streams: tuple[str, ...], stored: Mapping[str, Floats]
 ) -> ForecastState | None:
-    """Return what was remembered of streams; None if it does not fit. The metadata may have changed since.
+    """Return the stored forecast state; None if it does not fit. The metadata may have changed since.
 
     Args:
-        forecaster: That goes on from it.
+        forecaster: The forecaster that continues from it.
         now: Number of the newest period that was observed.
         streams: Their ids.
         stored: Columns by name.
@@ -129,7 +129,7 @@ def restore(
 
 
 def _with_sources(stored: Mapping[str, Floats]) -> Mapping[str, Floats]:
-    """Return the columns of a memory, also of one from before each source had an error of its own."""
+    """Return the columns of a memory, including older ones without an error per source."""
     error, expected = (stored.get(name, np.zeros(0)) for name in ("error", EXPECTED))
     if error.ndim != 1 or expected.shape != (SOURCES, len(error)):
         return stored
@@ -138,7 +138,7 @@ def _with_sources(stored: Mapping[str, Floats]) -> Mapping[str, Floats]:
 
 
 def _to_lists(column: Floats) -> Any:
-    """Return an array as lists, whole numbers without a fraction, and None for what is not known."""
+    """Return an array as lists, whole numbers without a fraction, and None for unknown values."""
     if column.ndim > 1:
         return [_to_lists(row) for row in column]
     return [None if v != v else int(v) if v.is_integer() else v for v in column.tolist()]

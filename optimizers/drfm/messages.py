@@ -1,22 +1,22 @@
-"""An admission plan in one sentence."""
+"""Describe an admission plan in one sentence."""
 
 from __future__ import annotations
 
 from millrace.model.admission import AdmissionPlan
 
 NAMED = 3
-"""Streams that are named one by one."""
+"""Most streams that are named."""
 
 
 def explain(plan: AdmissionPlan) -> str:
-    """Return a plan for a person.
+    """Describe a plan.
 
     For example ``admit 87 streams on 4 ingest nodes at 480 rows/s each, the fewest possible; at most 94 % of a node in
-    the next 16 periods; 5 query workers and 1 merge worker; forecast off by 8 % in total, 40 % by stream``.
+    the next 16 periods; 5 query workers and 1 merge worker; forecast off by 8 % in total, 40 % per stream``.
     """
     if not plan.stream:
         return (
-            f"No input stream brings rows any more: {_several(len(plan.left), 'stream')} left, no ingest node is needed"
+            f"No input stream has rows any more: {_several(len(plan.left), 'stream')} ended, no ingest node is needed"
         )
     parts = [
         f"{_steps(plan)} on {_several(plan.split, 'ingest node')} at {plan.capacity:.3g} rows/s each{_bound(plan)}",
@@ -40,7 +40,7 @@ def _steps(plan: AdmissionPlan) -> str:
 
 
 def _bound(plan: AdmissionPlan) -> str:
-    if not plan.holds:  # with too few nodes, nothing is said by there being no fewer
+    if not plan.holds:  # with too few nodes, a bound on their number means nothing
         return ""
     if plan.optimal or plan.split <= plan.least_nodes:
         return ", the fewest possible"
@@ -65,13 +65,13 @@ def _oversized(plan: AdmissionPlan) -> str:
         return ""
     more = len(plan.oversized) - NAMED
     names = ", ".join(plan.oversized[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"faster than a node alone, divide: {names}"
+    return f"too fast for one node, divide: {names}"
 
 
 def _errors(plan: AdmissionPlan) -> str:
     if plan.total_error is None or plan.error is None:
         return ""
-    return f"forecast off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % by stream"
+    return f"forecast off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % per stream"
 
 
 def _several(count: int, thing: str) -> str:

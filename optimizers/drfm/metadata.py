@@ -1,8 +1,8 @@
-"""What a user may declare of a stream before it is connected: Figure 4's ten characteristics.
+"""Metadata that a user may declare about a stream before it is connected: Figure 4's ten characteristics.
 
 A cycle begins with the rise: over ``slope_duration`` periods with ``transition: trend``, at once with ``jump``. Then
 the stream is high until ``high_duration`` periods after the rise began, falls in the same way, and is low for the rest
-of ``low_duration``, counted from where the fall began. ``phase`` is the period in which a rise begins.
+of ``low_duration``, counted from the start of the fall. ``phase`` is the period in which a rise begins.
 
 Reference: [DRFM] Section 2.4, Figure 4. The figure is not in the text: the names of the ten are ours.
 """
@@ -18,23 +18,23 @@ from pydantic import Field, model_validator
 from millrace.optimizers.api import MillraceError, Options
 
 AGREES = 1e-6
-"""Relative difference up to which two ways to declare one thing agree."""
+"""Relative difference up to which two declarations of one thing agree."""
 
 
 class Metadata(Options):
-    """A stream's declared characteristics; None for what is not declared, unless it follows from the rest.
+    """A stream's declared characteristics; None for undeclared ones, unless they follow from the rest.
 
     Attributes:
         minimum: Lowest rate, >= 0.
         maximum: Highest rate, >= ``minimum``.
         average: Mean rate, between the two.
-        high_duration: Periods from the begin of a rise to that of the fall, > 0.
-        low_duration: Periods from the begin of a fall to that of the rise, > 0.
+        high_duration: Periods from the start of a rise to the start of the fall, > 0.
+        low_duration: Periods from the start of a fall to the start of the rise, > 0.
         period: Periods of a cycle: the two together, > 0.
         phase: Period in which a rise begins, >= 0.
         transition: ``jump`` or ``trend``.
         slope_duration: Periods that a trend takes from one level to the other, > 0, within both durations.
-        slope: The same as rate a period, > 0.
+        slope: The same as change of the rate per period, > 0.
         lifetime: Periods from joining to leaving, > 0.
 
     Raises:
@@ -89,7 +89,7 @@ class Metadata(Options):
         if self.slope is not None and self.minimum is not None and self.maximum is not None:
             given, ramp = ramp, (self.maximum - self.minimum) / self.slope
             if given is not None and not math.isclose(given, ramp, rel_tol=AGREES):
-                raise _contradiction("slope_duration", given, f"{ramp:g}, as the slope has it")
+                raise _contradiction("slope_duration", given, f"{ramp:g}, from the slope")
             object.__setattr__(self, "slope_duration", ramp)
         if ramp is None:
             return
@@ -105,8 +105,7 @@ def read_streams(streams: Mapping[str, Any]) -> dict[str, Metadata]:
     """Return the metadata of streams by their ids.
 
     Raises:
-        MillraceError: If a name is unknown, or a value out of range or in contradiction to another; it names the
-            stream.
+        MillraceError: If a name is unknown, or a value is out of range or contradicts another; it names the stream.
     """
     metadata = {}
     for stream, given in streams.items():

@@ -1,4 +1,4 @@
-"""Counted rows as a matrix: what each stream brought in each period."""
+"""Counted rows as a matrix: the rows that each stream brought in each period."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.optimizers.drfm.problem import Floats, Ints
 
 @dataclass(frozen=True)
 class ObservedPeriods:
-    """Periods that were not taken in before, one after another.
+    """New periods, one after another.
 
     Attributes:
         first: Number of the first period, counted from 1970-01-01 UTC.
@@ -33,12 +33,12 @@ def first_period(counts: StreamCounts) -> int:
 
 
 def new_periods(counts: StreamCounts, streams: Sequence[str], since: int) -> ObservedPeriods:
-    """Return the periods that were not taken in before.
+    """Return the new periods.
 
     Args:
-        counts: What was measured.
-        streams: Ids of streams that are known already.
-        since: Number of the first period that is new; earlier ones are left out, late rows of theirs are lost.
+        counts: The counted rows.
+        streams: Ids of the known streams.
+        since: Number of the first new period; earlier ones are left out, and their late rows are lost.
 
     Raises:
         MillraceError: If a number of rows is missing or negative, a stream comes twice, or a column does not fit.
@@ -60,7 +60,7 @@ def new_periods(counts: StreamCounts, streams: Sequence[str], since: int) -> Obs
 def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats) -> None:
     streams = len(counts.stream)
     if len(set(counts.stream)) < streams:
-        raise MillraceError("streams.stream", streams, "each id once", "Add up what belongs to one stream.")
+        raise MillraceError("streams.stream", streams, "each id once", "Sum the counts of each stream.")
     if not len(period) == len(index) == len(rows):
         lengths = (len(period), len(index), len(rows))
         raise MillraceError("streams", lengths, "columns of equal length", "Measure the streams again.")

@@ -5,18 +5,19 @@ Symbols (integers; rates times :data:`SCALE` / C):
     u_b      node b is in use
     a_s      (1 + tuples buffered / C) for a stream that leaves its node
 
-    minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K = H / move_price: what H node-periods are worth
+    minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K = H / move_price: the worth of H node-periods
     sum_b u_b <= nodes of the given plan
     sum_b x_sb = 1
-    sum_s size_hs x_sb <= (room_h - q_b) u_b                  for each period h looked at; q_b, the rate at which node
+    sum_s size_hs x_sb <= (room_h - q_b) u_b                  for each modelled period h; q_b, the rate at which node
                                                               b works its queue off, in the first one
     u_b >= u_(b+1)                                            for empty nodes, which are all alike
 
-The margin z sqrt(W) is not linear. For any w > 0, sqrt(W) <= (W + w) / (2 sqrt(w)), so that F + z V / (2 sqrt(w)) as
-size and C - z sqrt(w) / 2 as room are on the safe side, and exact for nodes of variance w: that of an average one.
-What is proven is proven for these. With a move price of 0 the fewest nodes come first, at any number of redirections.
+The margin z sqrt(W) is not linear. For any w > 0, sqrt(W) <= (W + w) / (2 sqrt(w)). So F + z V / (2 sqrt(w)) as size
+and C - z sqrt(w) / 2 as room are on the safe side, and exact for nodes of variance w; w is the variance of an average
+node. The proof is for these sizes and rooms. With a move price of 0 the fewest nodes come first, at any number of
+redirections.
 
-Reference: [DRFM] Section 2.1 as an integer program; the paper bounds the number of nodes and leaves redirections out.
+Reference: [DRFM] Section 2.1 as an integer program; the paper bounds the number of nodes and ignores redirections.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from millrace.optimizers.drfm.problem import Floats, Ints, Plan, Problem
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SCALE = 100_000
-"""Integer units of a node's capacity."""
+"""Integer units per node capacity."""
 PRICE = 1_000
-"""Integer units of a redirection."""
+"""Integer units per redirection."""
 PERIODS = 12
-"""Periods of a long horizon that the program has; a plan that does not hold out as long as the given one is refused."""
+"""Modelled periods of a long horizon; a plan that does not hold out as long as ``base`` is refused."""
 
 
 def polish(problem: Problem, base: Plan, options: HorizonOptions) -> Plan:
-    """Return the best plan that the solver finds, or the given one.
+    """Return the best plan that the solver finds, or ``base``.
 
     Args:
         problem: The period's problem.
         base: A plan.
-        options: Knobs; ``effort`` limits the search.
+        options: The options; ``effort`` limits the search.
     """
     if not problem.streams or len(base.oversized):
-        return base  # a stream without room has no place in the program
+        return base  # an oversized stream has no place in the program
     lasts = _window(problem, base.node, options)
     rows = np.unique(np.linspace(0, max(lasts, 1) - 1, PERIODS).round().astype(int))
     size, room = _linear(problem, base, rows, options.margin * (1 - options.patience))
@@ -111,7 +112,7 @@ def _solve(
     moves = sum(int(price[s]) * (1 - x[int(s), int(problem.node[s])]) for s in away)
     model.minimize(_node_price(problem, int(price.sum()), options) * sum(used.values()) + moves)
     solver = cp_model.CpSolver()
-    # one worker and deterministic time: the same plan on any machine
+    # one solver worker and deterministic time: the same plan on any machine
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = options.effort
     status = solver.solve(model)
@@ -122,7 +123,7 @@ def _solve(
 
 
 def _node_price(problem: Problem, all_moves: int, options: HorizonOptions) -> int:
-    """Return what a node may cost in redirections, integer units: not more than all of them together and one unit."""
+    """Return the price of a node in redirections, integer units: at most all of them together plus one unit."""
     if options.move_price == 0:
         return all_moves + 1
     return min(round(PRICE * len(problem.mean) / options.move_price), all_moves + 1)

@@ -1,8 +1,8 @@
-"""drfm in the loop: at which ingest node each input stream is to enter.
+"""drfm in the control loop: at which ingest node each input stream enters.
 
-Where a feed redirects its streams between ingest tables, these are the nodes, and a plan becomes changes of the
-Deployment. Otherwise a plan is advice, for nodes that the spec gives a capacity: it is remembered and counts as done,
-so that the next plan starts from there, as if the advice had been followed.
+If a feed redirects its streams between ingest tables, the tables are the nodes, and a plan becomes changes of the
+Deployment. Otherwise a plan is advice, for nodes whose capacity the spec gives. It is remembered and counts as done:
+the next plan starts from there, as if the advice had been followed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from millrace.optimizers.drfm.stream_placement import StreamPlacement
 FIRST, MOVES, RELEASES, STAY = "streams_to_admit", "streams_to_redirect", "nodes_to_release", "streams_stay"
 NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
 LEAST_AHEAD = 16
-"""Periods whose loads a plan shows at least: the paper's strategies look no further than two."""
+"""Fewest periods whose loads a plan shows: the paper's strategies look no further than two."""
 
 
 class Drfm:
     """Admits input streams.
 
     Args:
-        options: The spec's section ``admission``: capacity, method, metadata of streams.
+        options: The section ``admission`` of the spec: capacity, method, metadata of streams.
     """
 
     Options = AdmissionPolicy
@@ -46,7 +46,7 @@ class Drfm:
         self.policy = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say where the streams should enter and why, and remember it."""
+        """Propose where the streams should enter and why, and remember it."""
         counts = signals.streams
         if counts is None:
             return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
@@ -71,7 +71,7 @@ class Drfm:
     def _at_tables(
         self, state: AdmissionState, before: Mapping[str, int], forecaster: RateForecaster
     ) -> AdmissionState:
-        """Return the state with the plan's nodes as the ingest tables that there are."""
+        """Return the state with the plan's nodes mapped to the existing ingest tables."""
         rate = forecaster.forecast(state.forecast, 1)[0][0]
         tables = match_tables(state.node, _node_of(state, before), len(self.policy.ingest), rate)
         return replace(state, node=tables)
@@ -122,15 +122,15 @@ class Drfm:
 
 
 def match_tables(node: Ints, before: Ints, tables: int, rate: Floats) -> Ints:
-    """Return the ingest table of each stream, shape (S,), moving as few streams as can be.
+    """Return the ingest table of each stream, shape (S,), moving as few streams as possible.
 
     Args:
         node: Node of each stream in a plan that may use any number of nodes, shape (S,), >= 0.
-        before: Table that each entered at, shape (S,); -1 without one.
+        before: Former table of each, shape (S,); -1 without one.
         tables: Number of tables, >= 1. Streams of further nodes go to the least loaded tables, the fastest first.
         rate: Expected rate of each stream, shape (S,), >= 0.
     """
-    before = np.where(before < tables, before, NEW)  # a spec may name fewer tables than it did
+    before = np.where(before < tables, before, NEW)  # a spec may name fewer tables than before
     table = match_nodes(np.unique(node, return_inverse=True)[1], before, tables)
     load = np.bincount(table, weights=rate, minlength=tables)[:tables]
     beyond = np.flatnonzero(table >= tables)
@@ -149,15 +149,15 @@ def _node_names(count: int) -> tuple[str, ...]:
 
 
 def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, int]:
-    """Return for how many periods nodes stay within capacity, and the fewest that any plan needs for as long.
+    """Return for how many periods nodes stay within capacity, and the fewest nodes that any plan needs for as long.
 
     Args:
         node: Node of each stream, shape (S,).
         mean: Expected rates of the next periods, shape (H, S).
-        capacity: Of a node.
+        capacity: Capacity of a node.
     """
     none, free = np.zeros_like(mean), np.zeros(len(node))
-    mean = np.minimum(mean, capacity)  # an oversized stream exceeds it whatever the plan
+    mean = np.minimum(mean, capacity)  # an oversized stream exceeds it in any plan
     problem = Problem(node, free, mean, none, capacity, int(node.max(initial=NEW)) + 1, free)
     placement = StreamPlacement(problem, 0.0)
     holds = int(placement.windows().min(initial=len(mean)))
@@ -165,7 +165,7 @@ def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, in
 
 
 def _changes(plan: AdmissionPlan, current: Deployment) -> tuple[Change, ...]:
-    """Return the plan as changes of the Deployment; streams that have left are forgotten."""
+    """Return the plan as changes of the Deployment; streams that have left are removed."""
     app = min(current.apps)
     here = zip(plan.stream, plan.before, plan.after, strict=True)
     moved = [Change(app, INGEST, before, after, stream=stream) for stream, before, after in here if before != after]

@@ -1,4 +1,4 @@
-"""The spec's section ``admission``: what an ingest node takes, who assigns streams, and how rates are forecast."""
+"""The section ``admission`` of a spec: capacity of an ingest node, how streams are assigned, how rates are forecast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RATES = ("minimum", "maximum", "average", "slope")
 
 
 class MethodOptions(ForecastOptions):
-    """What all methods have in common; ``season`` excludes the other three options of a forecaster.
+    """Options common to all methods; ``season`` excludes the other three options of a forecaster.
 
     Attributes:
         method: ``horizon`` is ours; ``par``, ``ari``, ``ard``, ``drf`` and ``drfm`` are the paper's.
@@ -34,7 +34,7 @@ class MethodOptions(ForecastOptions):
         season: Periods after which rates repeat, >= 1: forecast by :class:`Seasonal`.
         alpha: Weight of a new rate, [0, 1]: forecast by :class:`Holt`.
         gamma: Weight of a new slope, [0, 1]; as above.
-        damping: What is left of a trend a period later, [0, 1]; as above.
+        damping: The part of a trend that is left a period later, [0, 1]; as above.
     """
 
     method: Method = "horizon"
@@ -49,7 +49,7 @@ class MethodOptions(ForecastOptions):
         if self.season is not None and self._holt:
             name, value = next(iter(self._holt.items()))
             remedy = "Leave out one of the two."
-            raise MillraceError(f"{self.section}.{name}", value, "nothing beside season", remedy)
+            raise MillraceError(f"{self.section}.{name}", value, "no other option with season", remedy)
         return self
 
     @property
@@ -58,7 +58,7 @@ class MethodOptions(ForecastOptions):
 
     @property
     def forecaster(self) -> Forecaster:
-        """What forecasts streams whose cycle is not known; the paper's methods use Holt's model."""
+        """Forecaster of streams whose cycle is unknown; the paper's methods use Holt's model."""
         if self.season is not None:
             return Seasonal(season=self.season)
         return Holt(**self._holt) if self._holt or self.method != "horizon" else Best()
@@ -69,7 +69,7 @@ class HorizonMethodOptions(HorizonOptions, MethodOptions):
 
 
 class PaperMethodOptions(StrategyOptions, MethodOptions):
-    """Options of the paper's methods, which know what is declared and no more unless ``learns`` is set."""
+    """Options of the paper's methods, which only use declared characteristics unless ``learns`` is set."""
 
     learns: bool = False
 
@@ -78,11 +78,11 @@ class AdmissionPolicy(Options):
     """How streams are admitted.
 
     Attributes:
-        capacity: Rate at which an ingest node is always busy, rows a second of event time, > 0.
-        ingest: Names of the ingest tables between which a feed redirects its streams; none where plans are advice.
-        streams: Declared metadata by stream; rates in rows a second, durations in periods.
-        sizing: What is known of the workers behind; None to size none.
-        options: Those of the method.
+        capacity: Rate at which an ingest node is always busy, rows per second of event time, > 0.
+        ingest: Names of the ingest tables between which a feed redirects its streams; none if plans are advice.
+        streams: Declared metadata by stream; rates in rows per second, durations in periods.
+        sizing: Costs of the workers downstream; None to size none.
+        options: The method's.
     """
 
     section: ClassVar[str] = "admission"
@@ -111,24 +111,24 @@ class AdmissionPolicy(Options):
             for name in ("minimum", "average", "maximum"):
                 rate = getattr(metadata, name)
                 if rate is not None and rate > self.usable:
-                    allowed = f"<= {self.usable:g}, what streams may fill a node with"
+                    allowed = f"<= {self.usable:g}, the usable capacity of a node"
                     remedy = "Divide the stream, raise admission.capacity, or leave the value out."
                     raise MillraceError(f"{metadata.section}.{stream}.{name}", rate, allowed, remedy)
         return self
 
     @property
     def usable(self) -> float:
-        """Rate that streams may fill a node with: all of its capacity, or what sizing leaves of it."""
+        """Rate up to which streams may fill a node: all of its capacity, or the part that sizing leaves."""
         return self.capacity if self.sizing is None else self.capacity * self.sizing.busy_ratio
 
     def planner(self) -> Planner:
-        """Return who assigns."""
+        """Return the function that assigns streams."""
         if isinstance(self.options, HorizonOptions):
             return partial(plan, options=self.options)
         return STRATEGIES[self.options.method](self.options).plan
 
     def rate_forecaster(self, period_s: int) -> RateForecaster:
-        """Return the forecaster of the streams, whose rates are rows a period.
+        """Return the forecaster of the streams, whose rates are rows per period.
 
         Args:
             period_s: Length of a period, seconds.
@@ -139,6 +139,6 @@ class AdmissionPolicy(Options):
 
 
 def _per_period(metadata: Metadata, period_s: int) -> Metadata:
-    """Return metadata with rates a period in place of rates a second."""
+    """Return metadata with rates per period in place of rates per second."""
     rates = metadata.model_dump(include=set(RATES), exclude_none=True)
     return metadata.model_copy(update={name: rate * period_s for name, rate in rates.items()})

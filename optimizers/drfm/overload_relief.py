@@ -5,10 +5,10 @@ For each node, in this order, the first that helps:
     2. one stream and one of another node change places
     3. several streams move, the one that another node holds longest first
     4. a stream moves to a new node
-A redirection after which both nodes hold out for w periods costs a redirection every w periods: the least of
-(1 + its rate in nodes) / w wins.
+A redirection after which both nodes hold out for w periods costs one redirection every w periods: the least of (1 + its
+rate in nodes) / w wins.
 
-Reference: ours; [DRFM] Algorithm 1 takes streams away until the sum fits, and looks for a place afterwards.
+Reference: ours; [DRFM] Algorithm 1 removes streams until the sum fits, and looks for a place afterwards.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from millrace.optimizers.drfm.problem import Ints
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
 TWO = 2
-"""Streams on a node of which one is alone after the other has gone: nothing can relieve it any more."""
+"""With two streams on a node, one is alone after the other has moved: nothing can relieve it any more."""
 
 
 def relieve_overloads(placement: StreamPlacement, options: HorizonOptions) -> None:
-    """Relieve all nodes that do not hold out for as long as the options say."""
+    """Relieve all nodes that do not hold out for as long as the options require."""
     windows = placement.windows(1 - options.patience)
     for node in np.flatnonzero(windows < options.act).tolist():
         while placement.count[node] > 1 and placement.window(placement.sums[node], placement.noise[node]) < options.act:
@@ -34,7 +34,7 @@ def relieve_overloads(placement: StreamPlacement, options: HorizonOptions) -> No
 
 
 def _windows_without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]:
-    """Return a node's streams and how long it holds out without each, shape (U,) both."""
+    """Return a node's streams and how long it holds out without each, both of shape (U,)."""
     members = placement.members(node)
     left = placement.window(
         placement.sums[node] - placement.mean[members], placement.noise[node] - placement.variance[members]
@@ -57,7 +57,7 @@ def _others(placement: StreamPlacement, node: int) -> Ints:
 
 
 def _with_room(placement: StreamPlacement, members: Ints, targets: Ints) -> Ints:
-    """Return the nodes that have room for one of the streams in the next period: no other can hold out with it."""
+    """Return the nodes with room for one of the streams in the next period: no other node can hold out with it."""
     room: Ints = targets[placement.has_room(targets, float(placement.mean[members, 0].min()))]
     return room
 
@@ -85,7 +85,7 @@ def _move_to(placement: StreamPlacement, members: Ints, left: Ints, targets: Int
 
 
 def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
-    """Exchange a stream for a lesser one of another node."""
+    """Exchange a stream for a smaller one of another node."""
     members = placement.members(node)
     outside = np.flatnonzero((placement.node >= 0) & (placement.node != node))
     if not len(outside):
@@ -113,9 +113,9 @@ def _swap(placement: StreamPlacement, node: int, options: HorizonOptions) -> boo
 
 
 def _slowest(placement: StreamPlacement, streams: Ints, most: int) -> Ints:
-    """Return the slowest of streams, by rising rate."""
+    """Return the slowest of the streams, by rising rate."""
     rate = placement.mean[streams, 0]
-    if len(streams) > most:  # a million need not be sorted for a few hundred
+    if len(streams) > most:  # no need to sort a million for a few hundred
         chosen = np.sort(np.argpartition(rate, most)[:most])
         streams, rate = streams[chosen], rate[chosen]
     rising: Ints = streams[np.argsort(rate, kind="stable")]
@@ -123,7 +123,7 @@ def _slowest(placement: StreamPlacement, streams: Ints, most: int) -> Ints:
 
 
 def _give(placement: StreamPlacement, node: int, options: HorizonOptions) -> bool:
-    """Move the stream that some node holds longest, though it does not relieve this one alone."""
+    """Move the stream that some node holds longest, although that alone does not relieve this one."""
     members = placement.members(node)
     return any(_give_to(placement, members, targets, options) for targets in parts(_others(placement, node), node))
 
@@ -146,6 +146,6 @@ def _open(placement: StreamPlacement, node: int, options: HorizonOptions) -> Non
     members, left = _windows_without(placement, node)
     enough = np.where(left >= options.act, left, -1)
     rate = placement.mean[members, 0]
-    worth = np.where(enough.max() >= 0, enough, rate)  # where one is not enough, the fastest one
+    worth = np.where(enough.max() >= 0, enough, rate)  # if one move is not enough, the fastest stream
     at = np.lexsort((members, rate, -worth))[0]
     placement.put(int(members[at]), placement.open())

@@ -2,11 +2,11 @@
 
 Symbols:
     S    streams
-    N    nodes there are, numbered 0..N-1; a plan numbers new ones from N on
+    N    existing nodes, numbered 0..N-1; a plan numbers new ones from N on
     H    periods looked ahead
     C    capacity of a node; all nodes are equal
 
-Rates and capacity share one unit, tuples a second or tuples a period.
+Rates and capacity have the same unit, tuples per second or tuples per period.
 
 Reference:
     [DRFM] Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
@@ -34,13 +34,13 @@ NEW = -1
 
 @dataclass(frozen=True)
 class Problem:
-    """What is known when a period begins.
+    """Input at the start of a period.
 
     Attributes:
         node: Present node of each stream, shape (S,); :data:`NEW` without one.
         rate: Rate of each stream in the period that ended, shape (S,), >= 0.
         mean: Expected rate in each of the next periods, shape (H, S), H >= 1, >= 0.
-        variance: Variance of that, shape (H, S), >= 0; zeros where certain.
+        variance: Variance of that, shape (H, S), >= 0; zeros if certain.
         capacity: C, > 0.
         nodes: N.
         cost: Tuples that redirecting each stream buffers, shape (S,), >= 0.
@@ -62,7 +62,7 @@ class Problem:
     def __post_init__(self) -> None:
         streams = len(self.node)
         if not (np.isfinite(self.capacity) and self.capacity > 0):
-            raise MillraceError("capacity", self.capacity, "a finite number > 0", "Measure what a node can take.")
+            raise MillraceError("capacity", self.capacity, "a finite number > 0", "Measure the capacity of a node.")
         if self.mean.ndim != 2 or not len(self.mean):
             raise MillraceError("mean", self.mean.shape, f"shape (H, {streams}), H >= 1", "Forecast a period.")
         for name, actual, shape in (
@@ -103,12 +103,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where every stream is to enter.
+    """The node of every stream.
 
     Attributes:
-        node: Node of each stream, shape (S,); those from N on are new. Nodes that no stream is on are to be released.
+        node: Node of each stream, shape (S,); those from N on are new. Nodes without streams are to be released.
         oversized: Streams that are expected to be faster than a node, shape (M,); each has one to itself.
-        optimal: Proven: no plan of as few nodes costs less, node-periods and redirections together.
+        optimal: Proven: no plan with as few nodes costs less, node-periods and redirections together.
     """
 
     node: Ints
@@ -117,7 +117,7 @@ class Plan:
 
     @property
     def nodes(self) -> int:
-        """How many nodes are in use."""
+        """Number of nodes in use."""
         return len(np.unique(self.node))
 
     def redirected(self, problem: Problem) -> Ints:
@@ -135,7 +135,7 @@ def oversized(problem: Problem) -> Ints:
 
 
 def match_nodes(bins: Ints, before: Ints, nodes: int) -> Ints:
-    """Number the bins of a packing from scratch so that most streams keep their node.
+    """Number the bins of a packing from scratch in such a way that most streams keep their node.
 
     Bins and nodes that share the most streams are matched first: not always the best matching, but close to it, and
     fast for any number of nodes.
@@ -166,4 +166,4 @@ def _not_negative(name: str, values: Floats) -> None:
         return
     at = tuple(int(i) for i in np.argwhere(~(np.isfinite(values) & (values >= 0)))[0])
     place = ", ".join(str(i) for i in at)
-    raise MillraceError(f"{name}[{place}]", values[at].item(), "a finite number >= 0", "Clean what was measured first.")
+    raise MillraceError(f"{name}[{place}]", values[at].item(), "a finite number >= 0", "Clean the measurements first.")

@@ -1,12 +1,12 @@
-"""Forecasts the rates of input streams from their metadata, from what was learned of them, and from their last rates.
+"""Forecast the rates of input streams from their metadata, from learned characteristics, and from their last rates.
 
-A stream that was never seen is expected to do what its metadata declare, completed by averages over the others. One
-that was seen follows its declared or learned characteristics (:mod:`learning`) as far as they come true
-(:mod:`trust`), or a forecast. Each of these sources has an error of its own, so that one which is not believed makes
-no stream less certain.
+A stream that was never seen is expected to behave as its metadata declare, completed by averages over the others. A
+stream that was seen follows its declared or learned characteristics (:mod:`learning`) as far as they come true
+(:mod:`trust`), or a forecast. Each of these sources has an error of its own: a source that is not believed does not
+make a stream less certain.
 
-A bad measurement is not used: a rate that is negative, not finite or beyond all reason counts as missed, and the
-stream as having done what was expected of it. A stream that leaves is forgotten; one that comes back is new.
+Bad measurements are not used: a rate that is negative, not finite or absurdly high counts as missed, and the stream as
+having behaved as expected. A stream that leaves is forgotten; if it comes back, it is new.
 
 Symbols: S streams, T periods of history, D rows of the forecaster's state, H periods ahead.
 """
@@ -30,9 +30,9 @@ from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.drfm.trust import LEARNED, Belief, Trust, believe, trusts_declared_cycle
 
 WIDEST = 4.0
-"""Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without end."""
+"""Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without limit."""
 FADING = 0.5
-"""What is left, a period later, of supposing that a stream errs as others do: its own errors show soon."""
+"""Part of the assumption that a stream errs as others do that is left a period later: its own errors show soon."""
 
 
 class ForecastOptions(Options):
@@ -40,12 +40,12 @@ class ForecastOptions(Options):
 
     Attributes:
         learns: Learn characteristics from history.
-        history: Periods that are kept to learn from, >= 1, better twice the longest cycle; nothing is learned from
+        history: Periods that are kept to learn from, >= 1, ideally twice the longest cycle; nothing is learned from
             fewer than 8.
         relearn: Periods from one learning to the next, >= 1.
         noise: Standard deviation of a rate over its mean before any error was seen, [0, 1].
         memory: Weight of a new period in the moving average of squared errors, (0, 1].
-        absurd: Rate over a node's capacity from which it is a fault of measurement, > 0.
+        absurd: Rate over a node's capacity from which it counts as a measurement error, > 0.
     """
 
     section: ClassVar[str] = "admission.options"
@@ -60,14 +60,14 @@ class ForecastOptions(Options):
 
 @dataclass(frozen=True)
 class RateForecaster:
-    """Observes rates period by period and forecasts the next ones; holds no state of its own.
+    """Observes rates period by period and forecasts the next ones; it has no state of its own.
 
     Attributes:
-        capacity: Of a node, > 0.
-        metadata: By stream; nothing is declared of a stream that is not in it.
-        forecaster: For streams whose cycle is not known.
+        capacity: Capacity of a node, > 0.
+        metadata: By stream; other streams have no declarations.
+        forecaster: For streams whose cycle is unknown.
         options: How rates are forecast.
-        learning: When what was learned is believed.
+        learning: When learned characteristics are believed.
         trust: When characteristics are believed.
     """
 
@@ -83,7 +83,7 @@ class RateForecaster:
         return no_streams(self.forecaster.start(np.zeros(0)))
 
     def declare(self, state: ForecastState) -> ForecastState:
-        """Return the state with what the metadata declare of its streams."""
+        """Return the state with the declared characteristics of its streams."""
         metadata = [self.metadata.get(stream) for stream in state.streams]
         periods = [np.nan if m is None or m.period is None else m.period for m in metadata]
         declared = tabulate(metadata, state.joined)
@@ -93,7 +93,7 @@ class RateForecaster:
         """Return the state after another period.
 
         Args:
-            state: The one before.
+            state: The previous state.
             period: Its number, rising; phases count in these numbers.
             streams: Ids of the streams that are connected when it ends; none twice.
             rate: Rate of each in it, shape (S,); NaN if it only just joined.
@@ -131,7 +131,7 @@ class RateForecaster:
         mean, variance = expect(table, state.now, state.rate, rates)
         growth = np.minimum(self.forecaster.spread(state.model, periods), WIDEST)
         growth = np.where((table.two_level & seen)[None], 1.0, growth)
-        # the error of an on-off stream is in its chain already
+        # the chain already includes the error of an on-off stream
         error = np.take_along_axis(state.error, belief.source[None], axis=0)[0]
         error = np.where(table.two_level & ~table.cyclic, 0.0, error)
         return mean, variance + error * growth + self._prior_variance(state, mean, table, error)
@@ -143,7 +143,7 @@ class RateForecaster:
 
         Args:
             state: After the newest period.
-            periods: Periods ahead that the planner is to know, >= 1.
+            periods: Periods ahead that the planner should know, >= 1.
             node: Node of each stream, shape (S,); -1 for those that just joined.
             nodes: N.
             latency_s: Queueing delay of each node, shape (N,); None if not measured.
@@ -162,7 +162,7 @@ class RateForecaster:
         return replace(state, expected=mean[0], expected_by=np.stack([*cycles, rates[0]]))
 
     def _forecast(self, state: ForecastState, periods: int) -> Floats:
-        """Return the rates to expect without characteristics, shape (periods, S)."""
+        """Return the expected rates without characteristics, shape (periods, S)."""
         rates = self.forecaster.forecast(state.model, periods)
         average = state.bounds.clip(np.nan_to_num(state.completed.average, nan=0.0))
         limit = self.options.absurd * self.capacity
@@ -174,13 +174,13 @@ class RateForecaster:
         return replace(belief, table=table)
 
     def _prior_variance(self, state: ForecastState, mean: Floats, table: Characteristics, error: Floats) -> Floats:
-        """Return the variance that is supposed of streams of which little was seen, shape of ``mean``.
+        """Return the assumed variance of streams that were rarely seen, shape of ``mean``.
 
-        At first a stream is taken to err as others of its kind do, over their means. One of which nothing is known is
-        as far from the average as streams are from each other.
+        At first a stream is assumed to err as others of its kind do, over their means. A stream of which nothing is
+        known is as far from the average as streams are from each other.
         """
         options = self.options
-        # share of the true error that a moving average which began at 0 has reached
+        # share of the true error that a moving average starting at 0 has reached
         weight = 1 - (1 - options.memory) ** state.seen
         variance = np.zeros_like(mean)
         for kind in (table.two_level, ~table.two_level):
@@ -205,19 +205,19 @@ class RateForecaster:
         if state.now % options.relearn:
             return state
         seen = np.minimum(state.seen.astype(int), len(state.history))
-        # where the declared cycle comes true, there is nothing to learn
+        # if the declared cycle comes true, there is nothing to learn
         needed = ~trusts_declared_cycle(*state.sources(), self.trust) & (seen > 0)
         for count in np.unique(seen[needed]).tolist():
             state = self._learn_group(state, needed & (seen == count), count)
         return state
 
     def _learn_group(self, state: ForecastState, group: Bools, seen: int) -> ForecastState:
-        """Learn of the streams that were seen for the same number of periods."""
+        """Learn from the streams that were seen for the same number of periods."""
         index = np.flatnonzero(group)
         history = _fill_gaps(state.history[-seen:, index])
         new = learn(history, state.now, self.learning, state.hints.take(index)).spread(index, len(group))
         certain = group & new.two_level
-        # what was off before the cycle was known says nothing about the errors from now on
+        # errors from before the cycle was known say nothing about future ones
         fresh = certain & ~state.learned.cyclic & new.cyclic
         error = state.error.copy()
         error[LEARNED] = np.where(fresh, (self.options.noise * new.average) ** 2, error[LEARNED])
@@ -230,7 +230,7 @@ class RateForecaster:
 
 
 def _fill_gaps(history: Floats) -> Floats:
-    """Return a history whose gaps hold the rate before them, or the first rate where there is none before."""
+    """Return a history with gaps filled by the rate before them, or by the first rate if there is none before."""
     at = np.where(np.isnan(history), 0, np.arange(len(history))[:, None])
     first = np.argmax(~np.isnan(history), axis=0)
     index = np.maximum(np.maximum.accumulate(at, axis=0), first)

@@ -1,9 +1,9 @@
 """How many split, query and merge workers a pipeline needs.
 
 Symbols:
-    R       rate that the input streams will have together, tuples a second
+    R       future rate of the input streams together, tuples per second
     c       cost of a tuple on a stage, seconds of a worker
-    C_op    partial results a second that a busy query worker puts out
+    C_op    partial results per second that a busy query worker puts out
     n_p     query workers, n_m merge workers
     H       headroom: share of a worker that is not used for operators
     o       time that a tuple takes through an idle worker of a stage, s
@@ -15,8 +15,8 @@ Symbols:
 A stage whose workers are busy for the share u of the time takes o / (1 - u). All stages stay within L together if no u
 is greater than 1 - (sum of o) / L, so workers are filled up to the lesser of that and 1 - H.
 
-Reference: [DRFM] Section 3.2, Equations 1a and 1b. Deviation: the paper says that L guides the number and not how; the
-queueing delay above is that of the design's capacity model.
+Reference: [DRFM] Section 3.2, Equations 1a and 1b. Deviation: the paper says that L guides the number, but not how; the
+queueing delay above is from the design's capacity model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class WorkerCounts:
-    """How many workers of each stage, >= 1 each."""
+    """Number of workers of each stage, >= 1 each."""
 
     split: int
     query: int
@@ -43,18 +43,18 @@ class WorkerCounts:
 
 
 class WorkerCosts(Options):
-    """What is known of the workers behind the ingest nodes.
+    """Costs of the workers downstream of the ingest nodes.
 
     Attributes:
-        query_s: c_op, seconds of a query worker a tuple, > 0.
-        merge_s: c_merge, seconds of a merge worker a partial result, >= 0.
-        partials: C_op, partial results a second that a busy query worker puts out, >= 0.
+        query_s: c_op, seconds of a query worker per tuple, > 0.
+        merge_s: c_merge, seconds of a merge worker per partial result, >= 0.
+        partials: C_op, partial results per second that a busy query worker puts out, >= 0.
         through_s: o of split, query and merge workers, >= 0.
         headroom: H, [0, 1).
         latency_s: L, > 0; infinite for no bound.
 
     Raises:
-        MillraceError: If a value is out of range, or the bound below what idle workers need.
+        MillraceError: If a value is out of range, or the bound is below what idle workers need.
     """
 
     section: ClassVar[str] = "admission.sizing"
@@ -78,14 +78,14 @@ class WorkerCosts(Options):
 
     @property
     def busy_ratio(self) -> float:
-        """Share of the time that a worker may be busy, (0, 1]: what streams may fill an ingest node with."""
+        """Share of the time that a worker may be busy, (0, 1]; streams may fill an ingest node up to it."""
         return min(1 - self.headroom, 1 - sum(self.through_s) / self.latency_s)
 
     def workers(self, rate: float, split: int) -> WorkerCounts:
-        """Return how many workers the next period needs.
+        """Return the workers that the next period needs.
 
         Args:
-            rate: R, >= 0: the sum of what is expected of all streams.
+            rate: R, >= 0: the sum of the expected rates of all streams.
             split: Ingest nodes of the plan, >= 0.
 
         Raises:

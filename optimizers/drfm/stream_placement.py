@@ -1,14 +1,14 @@
-"""A placement of streams on nodes that is being changed: what every node has to take in each of the next periods.
+"""A placement of streams on nodes during planning: the load of every node in each of the next periods.
 
 Symbols:
     F, V     mean and variance of the streams' rates, shape (S, H)
     M, W     sums of them on nodes, shape (B, H); B nodes, some of them empty
     z        margin, C capacity
 
-A set of streams fits on a node in a period if M + z sqrt(W) <= C. Its *window* is how many periods it fits from now on.
-A queue counts as load of the next period: the rate at which it has to be worked off.
+A set of streams fits on a node in a period if M + z sqrt(W) <= C. Its *window* is the number of periods, from now on,
+for which it fits. A queue counts as load of the next period: the rate at which it has to be worked off.
 
-Reference: ours. [DRFM] compares one number a node, the sum of forecasts, with C.
+Reference: ours. [DRFM] compares one number per node, the sum of forecasts, with C.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ Snapshot = tuple[int, Ints, Floats, Floats]
 
 ROUNDING = 1e-9
 QUEUED = 0.5
-"""Share of a node that its queue may take: what leaves a node waits for the queue, too, so that all need not leave."""
+"""Largest share of a node that its queue may take: leaving streams wait for the queue too, so not all need to leave."""
 
 
 class HorizonOptions(Options):
-    """Knobs of the horizon planner.
+    """Options of the horizon planner.
 
     Attributes:
         ahead: Periods looked ahead (H), >= 1; twice the longest part of a cycle shows every opposite.
         margin: Standard deviations that a node keeps free (z), >= 0.
         patience: Share of the margin that may be used up before a node counts as overloaded, [0, 1].
-        act: Periods ahead within which an overload is repaired, >= 1; later ones can wait and may not come.
-        catch_up_s: Seconds in which a node is to work its queue off, > 0.
+        act: Periods ahead within which an overload is relieved, >= 1; later ones can wait and may not come.
+        catch_up_s: Seconds in which a node must work its queue off, > 0.
         move_price: Node-periods that a redirection has to save, >= 0.
         pairing: Least share of two streams' peaks that they save together to be placed as one, (0, 1]; 1 for no pairs.
-        pair_limit: New streams beyond which no pairs are looked for, >= 1: it takes the square of them.
-        drains: Nodes that may be tried to be drained in a period, >= 1.
+        pair_limit: New streams beyond which no pairs are formed, >= 1: the time grows with their square.
+        drains: Most attempts to drain a node per period, >= 1.
         swaps: Streams elsewhere that an overloaded node may be offered in exchange, >= 1.
         polish: Let CP-SAT look for the best plan.
-        effort: Deterministic time that CP-SAT has for a period, > 0.
+        effort: Deterministic time of CP-SAT per period, > 0.
     """
 
     section: ClassVar[str] = "admission.options"
@@ -65,13 +65,13 @@ class HorizonOptions(Options):
 
 
 class StreamPlacement:
-    """Node of each stream, and what is on each node.
+    """Node of each stream, and the load of each node.
 
     Args:
         problem: The period's problem.
         margin: z.
-        catch_up_s: Seconds in which a queue is to be worked off, > 0; infinite to let it be.
-        spare: Empty nodes to have beside those that there are, >= 0; more are opened on demand.
+        catch_up_s: Seconds in which a queue must be worked off, > 0; infinite to ignore it.
+        spare: Empty nodes in addition to the existing ones, >= 0; more are opened on demand.
     """
 
     def __init__(self, problem: Problem, margin: float, catch_up_s: float = math.inf, spare: int = 4) -> None:
@@ -112,13 +112,13 @@ class StreamPlacement:
         return self.mean[streams].sum(axis=0), self.variance[streams].sum(axis=0)
 
     def need(self, mean: Floats, variance: Floats, share: float = 1.0) -> Floats:
-        """Return the capacity that sums take, with a share of the margin; all of one shape."""
+        """Return the capacity that sums need, with a share of the margin; all of one shape."""
         return np.asarray(mean + share * self.margin * np.sqrt(np.maximum(variance, 0.0)))
 
     def window(self, mean: Floats, variance: Floats, share: float = 1.0) -> Ints:
-        """Return how many periods from now on sums fit a node, shape (...,), of sums of shape (..., H).
+        """Return for how many periods from now on sums fit a node, shape (...,), of sums of shape (..., H).
 
-        With a share of the margin, where less will do.
+        A share of the margin can be used instead of all of it.
         """
         over = self.need(mean, variance, share) > self.capacity * (1 + ROUNDING)
         return np.asarray(np.where(over.any(axis=-1), over.argmax(axis=-1), over.shape[-1]))
@@ -128,7 +128,7 @@ class StreamPlacement:
         return np.asarray(self.need(self.sums[nodes, :periods], self.noise[nodes, :periods]).max(axis=1))
 
     def windows(self, share: float = 1.0) -> Ints:
-        """Return how many periods each node holds out, shape (B,); one with a single stream does for ever."""
+        """Return how many periods each node holds out, shape (B,); a node with a single stream does so forever."""
         return np.where(self.count > 1, self.window(self.sums, self.noise, share), self.ahead)
 
     def put(self, stream: int, node: int) -> None:
@@ -146,7 +146,7 @@ class StreamPlacement:
         self.noise[node] += self.variance[stream]
 
     def open(self) -> int:
-        """Return an empty node, the first, or one more."""
+        """Return the first empty node, or a new one."""
         empty = np.flatnonzero(self.count == 0)
         if len(empty):
             return int(empty[0])
@@ -156,24 +156,24 @@ class StreamPlacement:
         return more
 
     def snapshot(self, stream: int, node: int) -> Snapshot:
-        """Return what :meth:`restore` needs to take back that a stream, which has a node, is put on another one."""
+        """Return the data that :meth:`restore` needs to undo moving a stream, which has a node, to another one."""
         nodes = np.array([self.node[stream], node])
         return stream, nodes, self.sums[nodes], self.noise[nodes]
 
     def restore(self, before: Snapshot) -> None:
-        """Take back the latest move that was not taken back yet."""
+        """Undo the latest move that was not undone yet."""
         stream, nodes, sums, noise = before
         self.node[stream] = nodes[0]
         self.count[nodes] += (1, -1)
         self.sums[nodes], self.noise[nodes] = sums, noise
 
     def least_nodes(self, periods: int) -> int:
-        """Return how many nodes all rates together need at least within the next periods."""
+        """Return the least number of nodes that all rates together need within the next periods."""
         total = self.mean[:, :periods].sum(axis=0)
         return int(np.ceil(total.max(initial=0.0) / self.capacity - ROUNDING))
 
     def has_room(self, nodes: Ints, need: float) -> Bools:
-        """Say which nodes have room for a need in the next period, shape of ``nodes``: a quick first test."""
+        """Return which nodes have room for a need in the next period, shape of ``nodes``: a quick first test."""
         room = self.capacity * (1 + ROUNDING) - self.need(self.sums[nodes, 0], self.noise[nodes, 0])
         return np.asarray(room >= need)
 
@@ -183,7 +183,7 @@ def catch_up_rate(problem: Problem, catch_up_s: float) -> Floats:
 
     Args:
         problem: The period's problem.
-        catch_up_s: Seconds in which that is to be done, > 0.
+        catch_up_s: Seconds in which that must be done, > 0.
     """
     if problem.latency_s is None:
         return np.zeros(problem.nodes)

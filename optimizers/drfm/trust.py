@@ -1,18 +1,18 @@
-"""What is believed of streams that were seen: their declared characteristics, the learned ones, or a forecast.
+"""Beliefs about streams that were seen: declared characteristics, learned ones, or a forecast.
 
-Of each stream, the first of these that came true lately:
+For each stream, the first of these that came true lately:
     1. the declared cycle, unless a learned one came true more often, or a forecast errs less
-    2. what was learned: a cycle, or levels and durations
+    2. learned characteristics: a cycle, or levels and durations
     3. declared levels and durations without a phase, until both levels were seen
     4. nothing: a forecast
 
 Trust in characteristics is the share of recent periods in which they came true: the rate was within a tolerance of the
-expected one or, where no phase is known, of one of the levels. Below a threshold other sources are believed instead;
+expected one or, without a known phase, of one of the levels. Below a threshold other sources are believed instead;
 characteristics that come true again are believed again.
 
-Declared bounds hold for learned levels, and for what is expected of a stream before it was seen; a forecast follows
-what was seen and gains nothing by them. A rate beyond a bound has proven it wrong: bounds reach as far as what was
-seen. So does a stream that is still there when its lifetime is over.
+Declared bounds hold for learned levels, and for the expectation of a stream before it was seen. A forecast follows the
+observed rates and gains nothing from bounds. A rate beyond a bound disproves it: bounds extend to all observed rates. A
+stream that is still there at the end of its lifetime disproves the lifetime.
 
 Reference: ours; [DRFM] Section 2.5 takes metadata as true, in place of forecasts, whatever was seen.
 """
@@ -52,10 +52,10 @@ class Trust(Options):
         """Return the trust after another period, shape (S,).
 
         Args:
-            trust: The one before, shape (S,), 1 for a stream that was never seen.
+            trust: The previous trust, shape (S,), 1 for streams never seen.
             table: The characteristics.
-            expected: Rates that they let one expect in that period, shape (S,); NaN where they do not say.
-            rate: Actual rates, shape (S,); NaN where one was missed, which changes nothing.
+            expected: Rates expected from them in that period, shape (S,); NaN if they do not say.
+            rate: Actual rates, shape (S,); NaN for missed ones, which change nothing.
         """
         gap = np.where(table.high > table.low, table.high - table.low, table.high)
         allowed = self.tolerance * gap + np.finfo(float).tiny
@@ -74,11 +74,11 @@ class RateBounds:
 
     @classmethod
     def of(cls, declared: Characteristics, seen: Floats) -> RateBounds:
-        """Return the declared bounds, or as far as what was seen.
+        """Return the declared bounds, extended to all observed rates.
 
         Args:
-            declared: What is declared.
-            seen: Rates, shape (T, S), T >= 1; NaN where one was missed.
+            declared: Declared characteristics.
+            seen: Rates, shape (T, S), T >= 1; NaN for missed ones.
         """
         low, high = np.fmin.reduce(seen, axis=0), np.fmax.reduce(seen, axis=0)
         return cls(
@@ -93,12 +93,12 @@ class RateBounds:
 
 @dataclass(frozen=True)
 class Source:
-    """Characteristics of streams, and how far to go by them.
+    """Characteristics of streams, and how reliable they are.
 
     Attributes:
         table: The characteristics.
         trust: Share of recent periods in which they came true, shape (S,).
-        error: Recent mean squared error of what they let one expect, shape (S,).
+        error: Recent mean squared error of the rates expected from them, shape (S,).
     """
 
     table: Characteristics
@@ -108,30 +108,30 @@ class Source:
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed.
+    """The characteristics that are believed.
 
     Attributes:
         table: Characteristics.
-        source: DECLARED, LEARNED or FORECAST, shape (S,); FORECAST where the table has no levels and durations.
+        source: DECLARED, LEARNED or FORECAST, shape (S,); FORECAST if the table has no levels and durations.
     """
 
     table: Characteristics
     source: Ints
 
     def where(self, mask: Bools, other: Belief) -> Belief:
-        """Return this belief where ``mask``, shape (S,), and the other elsewhere."""
+        """Return this belief if ``mask``, shape (S,), and the other elsewhere."""
         return Belief(self.table.where(mask, other.table), np.where(mask, self.source, other.source))
 
 
 def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, rule: Trust) -> Bools:
-    """Say which streams are expected to go through their declared cycle, shape (S,).
+    """Return which streams are expected to go through their declared cycle, shape (S,).
 
     Args:
-        declared: What is declared.
-        learned: What was learned.
+        declared: The declared source.
+        learned: The learned source.
         forecast: Mean squared error of forecasts, shape (S,). A wrong cycle comes true now and then, but errs more; an
             error within the tolerance is no reason to leave the cycle.
-        rule: What counts as true.
+        rule: The options.
     """
     better = learned.table.cyclic & (learned.trust >= rule.least) & (learned.trust > declared.trust)
     forgiven = (rule.tolerance * (declared.table.high - declared.table.low)) ** 2
@@ -140,14 +140,14 @@ def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, r
 
 
 def believe(declared: Source, learned: Source, forecast: Floats, rule: Trust, bounds: RateBounds, now: float) -> Belief:
-    """Return what is believed.
+    """Return the characteristics that are believed.
 
     Args:
-        declared: What is declared.
-        learned: What was learned.
+        declared: The declared source.
+        learned: The learned source.
         forecast: Mean squared error of forecasts, shape (S,).
-        rule: What counts as true.
-        bounds: Of learned levels.
+        rule: The options.
+        bounds: Bounds of learned levels.
         now: Number of the period that ended.
     """
     table = learned.table

@@ -1,12 +1,12 @@
-"""How many tuples a block holds that one worker passes to the next.
+"""How many tuples are in a block that one worker passes to the next.
 
-Large blocks are serialised less often; a worker may hold a block more than its neighbour, and so be full early.
+Large blocks are serialised less often, but a worker may hold one block more than its neighbour and fill up early.
 
 Symbols:
     x       rate phi / m: tuples of the window that a worker keeps
     W       tuples that a worker can keep
     alpha   weight of imbalance against serialisation, (0, 0.8)
-    b       tuples of a block
+    b       tuples per block
 
     ST = x / b    IF = b / x    J(b) = (1 - alpha) ST + alpha IF        least at b = k x, k = sqrt(1 / alpha - 1)
     1 <= b <= W / 2,    b + x <= W
@@ -17,12 +17,12 @@ Symbols:
     floor(x / ceil(x / (W - x)))          W / (2 k) < x <= W
     1                                     x > W
 
-Its gaps, all of them kept: case 1 forgets b + x <= W (for alpha > 1/2, by up to half of W); small x give b = 0; x = W
-divides by zero, where the limit from below is b = 0; the last case has no block that fits at all. That ST is a natural
-number holds in case 2 only; ``optimum`` leaves it out too, as windows do not consist of whole blocks.
+It keeps the theorem's gaps. Case 1 ignores b + x <= W (for alpha > 1/2, by up to half of W). Small x give b = 0. x = W
+divides by zero; the limit from below is b = 0. In the last case no block fits. ST is a natural number only in case 2;
+``optimum`` does not require it either, because windows do not consist of whole blocks.
 
-``optimum``: J is convex in b, so its least value over whole numbers is at floor(k x) or ceil(k x), each brought into
-[1, min(floor(W / 2), floor(W - x))]. Where that is empty, blocks of 1 are the least that can be done.
+``optimum``: J is convex in b, so its minimum over whole numbers is at floor(k x) or ceil(k x), each clamped to
+[1, min(floor(W / 2), floor(W - x))]. If that range is empty, blocks have 1 tuple, the least possible.
 
 Reference: [ESJ-C] Theorem 1 and its appendix, Definitions 1 to 3.
 """
@@ -42,7 +42,7 @@ class Block:
 
     Attributes:
         tuples: b; the literal form may give 0.
-        feasible: Whether it meets all bounds; the rate is more than the workers can serve where ``optimum``'s does not.
+        feasible: Whether it meets all bounds. If ``optimum`` does not, the rate is too high for the workers.
     """
 
     tuples: int
@@ -50,15 +50,15 @@ class Block:
 
 
 def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -> int:
-    """Return the best block size, or the one so far where it fits and is nearly as good.
+    """Return the best block size, or the current one if it fits and is nearly as good.
 
-    One that a growing load has no room for any more gives way to half of what fits, or it would have to in every
-    evaluation. A load that all but goes away leaves it as it is: few messages are saved, and more come when the load
-    comes back.
+    If a growing load leaves no room for the current size, the new size is half of the best one; otherwise it would
+    change in every evaluation. At a load of tau0 or less the size is not reduced: few messages are saved then, and more
+    are sent when the load returns.
 
     Args:
-        held: x, tuples of the window a worker, >= 0.
-        before: Block size so far, >= 1.
+        held: x, tuples of the window per worker, >= 0.
+        before: Current block size, >= 1.
         capacity: W, >= 2.
         options: ``alpha``, ``block_size``, ``block_margin`` and tau0.
     """
@@ -72,10 +72,10 @@ def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -
 
 
 def block_size(held: float, capacity: int, alpha: float, method: str = "optimum") -> Block:
-    """Return the block size for what a worker keeps.
+    """Return the block size for the tuples that a worker keeps.
 
     Args:
-        held: x, tuples of the window a worker, >= 0.
+        held: x, tuples of the window per worker, >= 0.
         capacity: W, >= 2.
         alpha: (0, 0.8).
         method: ``optimum`` or ``literal``.
@@ -95,16 +95,16 @@ def block_size(held: float, capacity: int, alpha: float, method: str = "optimum"
 
 
 def fits(block: int, held: float, capacity: int) -> bool:
-    """Say whether a block size meets the bounds, given x and W."""
+    """Return whether a block size meets the bounds, given x and W."""
     return 1 <= block <= capacity / 2 and block + held <= capacity
 
 
 def cost(block: int, held: float, alpha: float) -> float:
-    """Return J of a block size; without load, imbalance is all there is to weigh.
+    """Return J of a block size; without load, only imbalance counts.
 
     Args:
         block: b, >= 1.
-        held: x, tuples of the window a worker, >= 0.
+        held: x, tuples of the window per worker, >= 0.
         alpha: (0, 0.8).
     """
     if not held:
@@ -124,6 +124,6 @@ def _literal(held: float, capacity: int, alpha: float) -> int:
 def _optimum(held: float, capacity: int, alpha: float) -> int:
     most = max(1, min(capacity // 2, math.floor(capacity - held)))
     free = math.sqrt(1 / alpha - 1) * held
-    # beyond W the clamp gives the same, and a rate without end has no floor
+    # beyond W the clamp gives the same, and an infinite rate has no floor
     near = {min(most, max(1, math.floor(free))), min(most, max(1, math.ceil(free)))}
     return min(sorted(near), key=lambda block: cost(block, held, alpha))

@@ -1,4 +1,4 @@
-"""One join in one evaluation: how it is to be set, and why."""
+"""One join in one evaluation: its new settings, and the reasons."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SHEDS, FITS = "join_sheds", "join_fits"
 def choose_settings(
     load: Load, before: JoinSettings, workers: int, present: int, capacity: int, options: EsjOptions
 ) -> JoinSettings:
-    """Return the settings of a join that is to have so many workers.
+    """Return the settings of a join for a wanted number of workers.
 
     Args:
-        load: What was measured.
+        load: Measured load.
         before: The settings so far.
-        workers: m that is wanted, >= 1.
+        workers: Wanted m, >= 1.
         present: m in force, >= 1.
         capacity: W, >= 2.
         options: The policy's.
     """
-    # those that are wanted may never come, and those in force may leave: both have to keep what is there
+    # wanted workers may never come, and present ones may leave: both numbers must hold the window
     block = choose_block(load.kept / min(workers, present), before.block, capacity, options)
-    # added workers keep the very next tuples: to shed beside that would lose some for nothing until the next evaluation
+    # added workers take the next tuples; shedding as well would lose tuples needlessly until the next evaluation
     relief = min(1.0, present / workers) if options.trigger == "offered" else 1.0
     factor = shed_factor(load.shed_by * relief, options.tau2, options.base, options.shedding)
     return JoinSettings(workers, block, round_to_step(factor, before.shed, options.shed_step))
@@ -46,14 +46,14 @@ class JoinEvaluation:
     Attributes:
         policy: The policy.
         capacity: W, tuples.
-        load: What was measured.
-        timers: For how long utilisation has been high or low.
-        is_moving: Whether the last change of workers is not in force or not verified yet.
-        before: How the join is set.
-        after: How it is to be set.
-        most: The most workers that it can have.
+        load: Measured load.
+        timers: How long utilisation has been high or low.
+        is_moving: Whether the last change of workers is not yet in force or verified.
+        before: Present settings.
+        after: Wanted settings.
+        most: Most workers that it can have.
         slots_before: Slots of its app.
-        slots_after: Slots that it is to have.
+        slots_after: Wanted slots of its app.
     """
 
     policy: JoinPolicy
@@ -85,21 +85,21 @@ class JoinEvaluation:
 
     @property
     def utilisation(self) -> float:
-        """Load over what the workers that are wanted can keep."""
+        """Load divided by what the wanted workers can keep."""
         return self.load.tuples / (min(self.after.workers, self.most) * self.capacity)
 
     def changes(self, app: str) -> tuple[Change, ...]:
-        """Return what is to be changed of an app."""
+        """Return the changes of an app."""
         pairs = [(name, getattr(self.before, f), getattr(self.after, f)) for name, f in JOIN_FIELDS.items()]
         pairs.append((SLOTS, self.slots_before, self.slots_after))
         return tuple(Change(app, name, before, after) for name, before, after in pairs if before != after)
 
     @property
     def sentence(self) -> str:
-        """The evaluation for a person.
+        """The evaluation as a sentence.
 
-        For example ``Streams will soon offer 96 % of what 2 workers can keep, 5 workers are to keep it at 38 %; blocks
-        are to hold 40 tuples instead of 90.``
+        For example ``Streams will soon offer 96 % of what 2 workers can hold, 5 workers bring that to 38 %; 40 tuples
+        per block instead of 90.``
         """
         parts = (
             self._workers_part(),
@@ -112,14 +112,14 @@ class JoinEvaluation:
 
     def _workers_part(self) -> str:
         load, after, options = self._load_part(), self.after.workers, self.policy.options
-        some = f"{_count(after, 'worker')} {'is' if after == 1 else 'are'}"
-        now = f"{some} to keep it at {_percent(self.utilisation)}"
+        workers = _count(after, "worker")
+        now = f"{workers} bring{'s' * (after == 1)} that to {_percent(self.utilisation)}"
         return {
-            CHANGING: f"{load}, and the last change of workers is not in force yet",
-            STARTS: f"{some} the least that this join has",
-            TOO_MANY: f"{some} the most that this join may have",
+            CHANGING: f"{load}, and the last change of workers has not taken effect yet",
+            STARTS: f"{workers} {'is' if after == 1 else 'are'} the minimum for this join",
+            TOO_MANY: f"{workers} {'is' if after == 1 else 'are'} the maximum for this join",
             OVERLOADED: f"{load}, {now}",
-            EXHAUSTED: f"{load}, and there are no more",
+            EXHAUSTED: f"{load}, and no more workers are available",
             OVERSIZED: f"{load}, and at most {_percent(options.tau0)} for {options.cool_s:g} s: {now}",
         }.get(self.reason, load)
 
@@ -133,25 +133,25 @@ class JoinEvaluation:
         workers = self.timers.workers
         utilisation = _percent(self.load.tuples / (workers * self.capacity))
         if self.policy.options.trigger == "window":
-            return f"The fullest worker keeps {utilisation} of what one can keep"
+            return f"The fullest worker holds {utilisation} of its capacity"
         offer = "will soon offer" if self.load.is_growing else "offer"
-        return f"Streams {offer} {utilisation} of what {_count(workers, 'worker')} can keep"
+        return f"Streams {offer} {utilisation} of what {_count(workers, 'worker')} can hold"
 
     def _shed_part(self) -> str:
         before, after = self.before.shed, self.after.shed
         if before == after:
-            return f"{_percent(after)} of the new tuples stay shed" if after else ""
-        return f"{_percent(after)} of the new tuples are to be shed" if after else "nothing is to be shed any more"
+            return f"{_percent(after)} of new tuples are still shed" if after else ""
+        return f"{_percent(after)} of new tuples will be shed" if after else "shedding ends"
 
     def _block_part(self) -> str:
         before, after = self.before.block, self.after.block
-        return f"blocks are to hold {_count(after, 'tuple')} instead of {before}" if before != after else ""
+        return f"{_count(after, 'tuple')} per block instead of {before}" if before != after else ""
 
     def _slots_part(self) -> str:
         before, after = self.slots_before, self.slots_after
         if after != before:
-            return f"they need {_count(after, 'slot')} instead of {before}"
-        return f"{_count(before, 'slot')} let no more of them work at once" if self.after.workers > before else ""
+            return f"this needs {_count(after, 'slot')} instead of {before}"
+        return f"with {_count(before, 'slot')}, no more workers run at once" if self.after.workers > before else ""
 
 
 def _count(n: int, noun: str) -> str:

@@ -1,11 +1,11 @@
-"""The load of a join as its policy goes by it, and telemetry that it cannot go by.
+"""The load of a join as its policy uses it, and checks for unusable telemetry.
 
-The paper's utilisation is that of a worker's window. Shedding holds it down, so that it may never reach tau3, however
-much is offered: with tau2 = 0.8, tau3 = 0.95 and B = 0.1 it takes 4.2 times the capacity. So workers are added by what
-the window would hold had nothing been shed.
+The paper's utilisation is that of a worker's window. Shedding keeps it low, and it may never reach tau3: with
+tau2 = 0.8, tau3 = 0.95 and B = 0.1 that takes an offered load of 4.2 times the capacity. So workers are added by the
+tuples that the window would hold without shedding.
 
-Reference: [ESJ-A]. Deviation: trigger ``offered``, and shedding by the mean of the workers with it: after workers
-were added the fullest still holds tuples that came before, and says nothing of where new ones can go.
+Reference: [ESJ-A]. Deviation: the trigger ``offered``, and with it, shedding by the mean over the workers. After
+workers are added, the fullest one still holds earlier tuples and does not show how much room there is for new ones.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Load:
     """The load of a join's whole window.
 
     Attributes:
-        tuples: What workers are added and taken away by, tuples, >= 0.
+        tuples: Load by which workers are added and removed, tuples, >= 0.
         kept: Tuples that the workers keep, >= 0.
-        shed_by: Utilisation that shedding goes by, >= 0.
-        is_growing: Whether ``tuples`` are those to come.
+        shed_by: Utilisation by which tuples are shed, >= 0.
+        is_growing: Whether ``tuples`` is a projection.
     """
 
     tuples: float
@@ -36,16 +36,16 @@ class Load:
 
 
 def missing_figure(measured: JoinSignals, options: EsjOptions) -> str | None:
-    """Return for people what the telemetry has lost of what the policy needs; None if nothing."""
+    """Return the figure that the policy needs and the telemetry has lost; None if it has all."""
     if not measured.window_tuples or None in measured.window_tuples:
-        return "what each worker keeps"
+        return "how many tuples each worker holds"
     if measured.offered is None and options.trigger != "window":
-        return "what was offered"
+        return "how many tuples were offered"
     return None
 
 
 def check_figures(measured: JoinSignals) -> None:
-    """Refuse what cannot have been measured.
+    """Refuse impossible measurements.
 
     Raises:
         MillraceError: With the figure's name.
@@ -60,15 +60,15 @@ def check_figures(measured: JoinSignals) -> None:
         *(("window_tuples", value, 0) for value in measured.window_tuples),
     ):
         if value is not None and not least <= value < math.inf:
-            raise MillraceError(f"join.{name}", value, f"a number >= {least}", "Measure the join anew.")
+            raise MillraceError(f"join.{name}", value, f"a number >= {least}", "Measure the join again.")
     if not 0 <= measured.shed <= 1:
-        raise MillraceError("join.shed", measured.shed, "0..1", "Measure the join anew.")
+        raise MillraceError("join.shed", measured.shed, "0..1", "Measure the join again.")
     if not 0 < measured.period_s < math.inf:
-        raise MillraceError("join.period_s", measured.period_s, "a number > 0", "Measure the join anew.")
+        raise MillraceError("join.period_s", measured.period_s, "a number > 0", "Measure the join again.")
 
 
 def measure_load(measured: JoinSignals, options: EsjOptions) -> Load:
-    """Return the load of a join of which nothing that is needed is missing."""
+    """Return the load of a join; all figures that it needs must be present."""
     each = [tuples for tuples in measured.window_tuples if tuples is not None]
     kept, m = sum(each), measured.workers
     if options.trigger == "window":

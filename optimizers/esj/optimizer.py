@@ -1,4 +1,4 @@
-"""esj in the loop: how many workers a join has, what it sheds, and how large its blocks are."""
+"""esj in the control loop: how many workers a join has, what it sheds, and how large its blocks are."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, choose_wo
 
 NAME = "esj"
 NO_JOIN, STOPPED, UNMEASURED, BAD_SIGNALS = "no_join", "join_stopped", "join_unmeasured", "bad_signals"
-STAY = "Workers, block size and shed ratio stay"
+STAY = "No change of workers, block size and shed ratio"
 
 
 class Esj:
     """Adapts a stream join to its load.
 
     Args:
-        options: The spec's section ``join``: the policy, its bounds, and what is known of the join beforehand.
+        options: The spec's section ``join``: the policy, its bounds, and what is known about the join in advance.
     """
 
     Options = JoinPolicy
@@ -33,7 +33,7 @@ class Esj:
         self.policy = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Say how the join should be set and why, and remember for how long thresholds have been crossed."""
+        """Propose the join's settings with reasons, and remember for how long thresholds have been crossed."""
         measured, join = signals.join, current.join
         if join is None:
             return _hold(NO_JOIN, ""), memory
@@ -41,7 +41,7 @@ class Esj:
         after_gap = _memory(timers.after_gap() if timers else None, raised)
         app = next((a.app for a in signals.apps if a.app in current.apps), None)
         if app is None or not current.running:
-            return _hold(STOPPED, f"{STAY}: the join's app does not run."), after_gap
+            return _hold(STOPPED, f"{STAY}: the join's app is not running."), after_gap
         if measured is None:
             return _hold(UNMEASURED, ""), after_gap
         problem = self._problem(measured)
@@ -63,13 +63,13 @@ class Esj:
         return proposal, _memory(evaluation.timers, raised)
 
     def _problem(self, measured: JoinSignals) -> Proposal | None:
-        """Return why what was measured decides nothing; None if it does."""
+        """Return why the measurements allow no decision; None if they do."""
         try:
             check_figures(measured)
         except MillraceError as error:
             return _hold(BAD_SIGNALS, f"{STAY}: {error}")
         missing = missing_figure(measured, self.policy.options)
-        return None if missing is None else _hold(UNMEASURED, f"{STAY}: the telemetry does not tell {missing}.")
+        return None if missing is None else _hold(UNMEASURED, f"{STAY}: the telemetry does not show {missing}.")
 
     def _evaluate(
         self,

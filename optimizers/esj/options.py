@@ -1,16 +1,16 @@
-"""The section ``join`` of a spec as its policy: what the join may use, and how it adapts to its load.
+"""The section ``join`` of a spec as a policy: what the join may use, and how it adapts to its load.
 
-Utilisation is tuples that a worker keeps over those it can keep. Four of them tell when to act:
+Utilisation is the tuples that a worker keeps over those that it can keep. Four thresholds decide when to act:
 
-    tau0   workers are taken away where utilisation stays at or below it
-    tau1   utilisation that a number of workers is chosen for
+    tau0   workers are removed if utilisation stays at or below it
+    tau1   utilisation that the number of workers aims at
     tau2   shedding begins
-    tau3   workers are added where utilisation stays at or above it
+    tau3   workers are added if utilisation stays at or above it
 
     0 < tau0 < tau1 < tau2 < tau3 <= 1      (1)
 
-Those that are left out follow from the others: tau1 = tau2 / 2 is the paper's advice. It gives no tau0 and tau3: half
-of tau1 is as far below it as tau1 is below tau2, and tau3 leaves a quarter of what is above tau2.
+Thresholds that are not set follow from the others. tau1 = tau2 / 2 is the paper's advice. It gives no tau0 and tau3:
+tau0 is half of tau1, as tau1 is of tau2, and tau3 leaves a quarter of the range above tau2.
 
 Reference: [ESJ-A] "Adapting to the varying workload", Equation 1.
 """
@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from millrace.optimizers.api import MillraceError, Options
 
 ABOVE = 0.75
-"""Share of the way from tau2 to 1 at which tau3 lies."""
+"""Position of tau3 between tau2 and 1, as a share of that range."""
 
 
 class EsjOptions(Options):
@@ -32,23 +32,22 @@ class EsjOptions(Options):
 
     Attributes:
         tau2: Shedding begins, (0, 1].
-        tau1: What a number of workers is chosen for, (0, 1].
-        tau0: Few enough tuples to take workers away, (0, 1].
+        tau1: Utilisation that the number of workers aims at, (0, 1].
+        tau0: Few enough tuples to remove workers, (0, 1].
         tau3: Enough tuples to add workers, (0, 1].
-        base: B, share of the new tuples that is shed where shedding begins, 0..1.
-        shedding: Form of the shed factor between there and a full worker.
-        trigger: What workers are added and taken away by: ``offered`` is what the window would hold had nothing been
-            shed, or soon will; ``window`` is the fullest worker, as the paper has it.
-        ahead: Periods that the offered load is projected ahead by what it grew in the last one, >= 0; 0 projects none.
+        base: B, share of the new tuples that is shed at tau2, 0..1.
+        shedding: Form of the shed factor between tau2 and a full worker.
+        trigger: Load by which workers are added and removed. ``offered`` is what the window would hold without
+            shedding, now or soon; ``window`` is the fullest worker, as in the paper.
+        ahead: Periods to project the offered load ahead by its last growth, >= 0; 0 turns this off.
         lasts_s: How long utilisation must have been tau3 or more before workers are added, seconds, >= 0.
-        sheds_s: How long it must have been tau2 or more, with the trigger ``offered``, seconds, >= 0: what must be shed
-            for longer than that is no burst.
-        cool_s: How long it must have been tau0 or less before workers are taken away, and the least time from any
-            change of their number to that, seconds, >= 0.
-        alpha: Weight of imbalance against serialisation where the block size is chosen, (0, 0.8).
+        sheds_s: The same for tau2, with the trigger ``offered``, seconds, >= 0: longer shedding is no burst.
+        cool_s: How long utilisation must have been tau0 or less before workers are removed, and the least time between
+            any change of their number and a removal, seconds, >= 0.
+        alpha: Weight of imbalance against serialisation in the choice of the block size, (0, 0.8).
         block_size: ``optimum``, or ``literal`` for the paper's closed form.
         block_margin: The block size stays unless another costs less by this share, >= 0.
-        shed_step: What shed ratios are multiples of, (0, 0.5].
+        shed_step: Shed ratios are multiples of this, (0, 0.5].
     """
 
     section: ClassVar[str] = "join.options"
@@ -73,13 +72,13 @@ class EsjOptions(Options):
     def _check_order(self) -> Self:
         if not self.tau0 < self.tau1 < self.tau2 < self.tau3:
             taus = f"tau0={self.tau0:g}, tau1={self.tau1:g}, tau2={self.tau2:g}, tau3={self.tau3:g}"
-            remedy = "Put them in ascending order, or leave out what has a default."
+            remedy = "Put them in ascending order, or leave out those with a default."
             raise MillraceError(f"{self.section}.tau0..tau3", taus, "0 < tau0 < tau1 < tau2 < tau3 <= 1", remedy)
         return self
 
 
 class WorkerBounds(Options):
-    """Workers that a join may have: 1 <= min <= max."""
+    """Number of workers that a join may have: 1 <= min <= max."""
 
     section: ClassVar[str] = "join.workers"
 
@@ -101,7 +100,7 @@ class JoinPolicy(Options):
         capacity: W, tuples that a worker keeps at most, >= 2.
         window_s: phi, how long tuples stay in the window, seconds of event time, >= 0.
         workers: Bounds of m.
-        expected_rows_per_s: Rate of all streams together that the join is begun for, event time; None if unknown.
+        expected_rows_per_s: Rate of all streams together that the join starts for, event time; None if unknown.
         options: How it adapts.
     """
 

@@ -1,4 +1,4 @@
-"""What esj remembers between evaluations: for how long utilisation has been high or low."""
+"""Memory of esj between evaluations: for how long utilisation has been high or low."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.model.join import JoinSignals
 from millrace.optimizers.esj.options import EsjOptions
 
 STALE = 3
-"""Periods without an evaluation after which nothing is known to have lasted."""
+"""Periods without an evaluation after which the timers restart."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class ThresholdTimers:
     """Since when thresholds have been crossed, times in seconds since 1970-01-01 UTC.
 
     Attributes:
-        seen: When utilisation was measured last.
-        workers: m then.
+        seen: When utilisation was last measured.
+        workers: m at that time.
         full_since: Since when utilisation is tau2 or more; None if it is not.
         over_since: Since when it is tau3 or more; None if it is not.
         under_since: Since when it is tau0 or less; None if it is not.
-        most: Most tuples of the whole window since then.
+        most: Most tuples of the whole window since ``under_since``.
     """
 
     seen: float
@@ -34,19 +34,19 @@ class ThresholdTimers:
     most: float = 0.0
 
     def is_full(self, at_least_s: float) -> bool:
-        """Say whether utilisation has been tau2 or more for so long."""
+        """Return whether utilisation has been tau2 or more for this long."""
         return self.full_since is not None and self.seen - self.full_since >= at_least_s
 
     def is_over(self, at_least_s: float) -> bool:
-        """Say whether utilisation has been tau3 or more for so long."""
+        """Return whether utilisation has been tau3 or more for this long."""
         return self.over_since is not None and self.seen - self.over_since >= at_least_s
 
     def is_under(self, at_least_s: float) -> bool:
-        """Say whether utilisation has been tau0 or less for so long."""
+        """Return whether utilisation has been tau0 or less for this long."""
         return self.under_since is not None and self.seen - self.under_since >= at_least_s
 
     def after_gap(self) -> ThresholdTimers:
-        """Return what still counts after a period of which nothing is known: more may have come than was seen."""
+        """Return the timers that are still valid after an unmeasured period, in which the load may have been higher."""
         return replace(self, under_since=None, most=0.0)
 
     def to_json(self) -> Memory:
@@ -55,7 +55,7 @@ class ThresholdTimers:
 
     @classmethod
     def read(cls, memory: Memory) -> ThresholdTimers | None:
-        """Return what was remembered; None for a memory that is empty, or of another making."""
+        """Return the stored timers; None if the memory is empty or has another format."""
         values = {field.name: memory.get(field.name) for field in fields(cls)}
         for name, value in values.items():
             unknown = value is None and name.endswith("_since")
@@ -68,11 +68,11 @@ class ThresholdTimers:
 def update_timers(
     at: float, measured: JoinSignals, tuples: float, options: EsjOptions, before: ThresholdTimers | None
 ) -> ThresholdTimers:
-    """Return the timers after an evaluation; they begin anew where the number of workers has changed.
+    """Return the timers after an evaluation; they restart if the number of workers has changed.
 
     Args:
         at: Time of the evaluation, seconds since 1970-01-01 UTC.
-        measured: What it measured.
+        measured: Its measurements.
         tuples: Load of the whole window.
         options: tau0, tau2 and tau3.
         before: The timers so far; None at the first evaluation.

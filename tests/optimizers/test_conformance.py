@@ -1,4 +1,4 @@
-"""Every optimizer in the registry, by default and with its options the other way."""
+"""Every optimizer in the registry, with default and with changed options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TestContTuneLinear(DagConformance):
 
 
 class TestContTuneCei(DagConformance):
-    """Options in a combination of no preset."""
+    """A combination of options outside every preset."""
 
     name = "conttune"
     section: ClassVar = {
@@ -153,7 +153,7 @@ class TestExecutorMemory(OptimizerConformance):
     situations = dying_executors()
 
 
-def test_registry_holds_no_optimizer_that_the_suite_does_not_test() -> None:
+def test_registry_contains_only_optimizers_that_the_suite_tests() -> None:
     suites = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, OptimizerConformance)]
     assert {getattr(suite, "name", None) for suite in suites} - {None} == {
         registration.name for registration in BUILT_IN

@@ -54,7 +54,7 @@ def test_spec_that_names_it_gets_it_with_its_options() -> None:
     assert [(c.field, c.before, c.value) for c in proposal.changes] == [("slots", 2, 6)]
 
 
-def test_spec_with_a_wrong_option_of_it_is_refused() -> None:
+def test_spec_with_a_wrong_option_for_it_is_refused() -> None:
     (error,) = problems([spec(name="follow", options={"room": 1})])
     assert (error.key, error.allowed) == ("orders: tuner.options.room", "a number in [0, 1)")
 

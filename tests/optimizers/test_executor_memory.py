@@ -26,7 +26,7 @@ def propose(deaths: int, current: Deployment, memory: Memory | None = None) -> t
 def test_executors_that_die_of_memory_get_twice_as_much() -> None:
     proposal, _ = propose(3, with_executors(512))
     assert proposal.changes == (Change(APP, "executor_memory_mb", 512, 1024),)
-    assert proposal.sentence == "3 executors with 512 MB died of memory; they get 1,024 MB, once"
+    assert proposal.sentence == "3 executors with 512 MB ran out of memory; they get 1,024 MB, once"
     after = with_executors(512).with_changes(proposal.changes)
     assert after.apps[APP].executor == ExecutorSize(1, 1024)
     assert after.apps[APP].restart_content != with_executors(512).apps[APP].restart_content
@@ -46,11 +46,11 @@ def test_memory_set_by_a_person_may_be_raised_again() -> None:
 
 
 @given(st.lists(st.integers(0, 5), max_size=30), st.booleans())
-def test_deaths_without_end_raise_memory_once(deaths: list[int], undone: bool) -> None:
+def test_endless_deaths_raise_memory_once(deaths: list[int], undone: bool) -> None:
     current, memory, changes = with_executors(512), {}, 0
     for number in deaths:
         proposal, memory = propose(number, current, memory)
         changes += len(proposal.changes)
-        if not undone:  # else the restart failed, and was rolled back
+        if not undone:  # otherwise the restart failed, and was rolled back
             current = current.with_changes(proposal.changes)
     assert changes == any(number > 1 for number in deaths)

@@ -32,5 +32,5 @@ def test_number_when_below_the_least_or_none_then_is_none(value: Any, expected: 
 
 
 @pytest.mark.parametrize(("value", "expected"), [(3, 3), (0, 1), (2.0, 1), (True, 1), (None, 1)])
-def test_whole_when_it_is_none_then_is_the_least(value: Any, expected: int) -> None:
+def test_whole_of_none_is_the_least(value: Any, expected: int) -> None:
     assert whole(value, 1) == expected

@@ -39,7 +39,7 @@ def wanted(join: dict[str, Any] | None) -> Any:
     )
 
 
-def test_all_of_when_a_spec_has_a_join_then_asks_its_optimizer_too() -> None:
+def test_all_of_a_spec_with_a_join_includes_its_optimizer() -> None:
     assert set(all_of(wanted({"capacity": 100, "window_s": 60.0}))) == {"flow", "esj"}
     assert set(all_of(wanted(None))) == {"flow"}
 
@@ -50,7 +50,7 @@ def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
     assert found.key == "p: join.options.tau0..tau3"
 
 
-def test_create_when_called_then_loads_no_heavy_library() -> None:
+def test_create_loads_no_heavy_library() -> None:
     code = (
         "import sys; from millrace.optimizers.registry import BUILT_IN; needed = {'drfm': 1.0, 'esj': 2}; "
         "[r.make({'capacity': needed[r.name]} if r.name in needed else {}) for r in BUILT_IN]; "

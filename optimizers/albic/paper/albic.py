@@ -1,13 +1,13 @@
-"""ALBIC: load balancing with one more collocated pair a period ([ALBIC], Section 4.3.2, Algorithm 2).
+"""ALBIC: load balancing with one more collocated pair per period ([ALBIC], Section 4.3.2, Algorithm 2).
 
 1. Scores: heavy flows, those within a node (colGrps) and those between nodes (toBeColGrps): :mod:`graph`.
-2. Maintain: what is collocated moves as one, in partitions that are not too large: :mod:`collocation`.
+2. Maintain: collocated groups move as one, in partitions that are not too large: :mod:`collocation`.
 3. Improve: the heaviest pair that is apart is pinned to one node: :mod:`collocation`.
 4. Solve: the allocation problem over units with that pair fixed. If the load distance exceeds maxLD, again with a
    smaller maxPL, down to 0: pure balance.
 
-Deviations: groups without a node are placed first, by the balancer, as the paper knows none; a program without
-solution is no plan but "no move".
+Deviations: groups without a node are placed first, by the balancer, because the paper has none. A program without a
+solution gives the plan "no move".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -
 
     Args:
         problem: The problem.
-        seed: Of ties among pairs, of METIS and of the balancer.
+        seed: Seed of ties among pairs, of METIS and of the balancer.
         options: The paper's parameters and which corrections apply.
     """
     if (problem.node < 0).any():  # placing costs nothing
@@ -52,7 +52,7 @@ def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -
 def _attempt(
     problem: Problem, collocated: Bools, apart: Bools, max_pl: float, seed: int, options: AlbicOptions
 ) -> tuple[Plan, float]:
-    """Return a plan for one maxPL and the load distance that is held against maxLD."""
+    """Return a plan for one maxPL, and the load distance to compare with maxLD."""
     units = maintain(problem, collocated, max_pl, options, seed)
     pure = max_pl <= 0 and options.ends_at_zero
     pinned = () if pure else improve(problem, units, apart, options, seed)
@@ -69,7 +69,7 @@ def _attempt(
 
 
 def _assumed(small: Problem, node: Ints) -> float:
-    """Return the load distance as it would be if loads did not depend on who sits where."""
+    """Return the load distance if loads did not depend on collocation."""
     return replace(small, load=small.own(small.node), flows=Flows()).distance(node)
 
 
@@ -83,7 +83,7 @@ def _pins(problem: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Ints:
 
 
 def _take_off_savings(problem: Problem, small: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Problem:
-    """Return the units' problem with what the pinned pairs will save taken off."""
+    """Return the units' problem minus what the pinned pairs will save."""
     load = small.load.copy()
     for pair in pairs:
         saved = problem.flows.saved[pair.flow]

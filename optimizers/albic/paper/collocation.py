@@ -1,19 +1,19 @@
 """Steps 2 and 3 of ALBIC: maintain collocation, and improve it by the heaviest pairs that are apart.
 
 Maintain: collocated groups become units that move as one. Symbols ([ALBIC], Algorithm 2, lines 16-22):
-    S     a set: groups that collocated heavy pairs join. Only pairs that are collocated now, so that its groups share
-          a node
+    S     a set: groups connected by collocated heavy pairs. Only pairs that are collocated now count, so its groups
+          share a node
     p1    ceil(migration cost of S / maxMigrCost)
     p2    ceil(load of S / maxPL)
     P     one of max(p1, p2) partitions of S, which moves as a unit
     Pmc   its migration cost
     PL    its load
 
-A vertex of the graph weighs its migration cost where Pmc / maxMigrCost > PL / maxPL, its load otherwise.
+The weight of a vertex is its migration cost if Pmc / maxMigrCost > PL / maxPL, its load otherwise.
 
 Improve: the heaviest pair that is apart is pinned to one node (lines 24-37):
     case 1, neither group is in a unit of several          the emptier of their nodes
-    case 2, one of them is                                  that one's node
+    case 2, one of them is                                  the node of that one
     case 3, both are                                        the emptier of their nodes; both units go there
 """
 
@@ -38,7 +38,7 @@ def maintain(problem: Problem, collocated: Bools, max_pl: float, options: AlbicO
         collocated: Heavy flows within a node (colGrps), shape (E,).
         max_pl: maxPL of this attempt, points; at 0 and below every group is a unit of its own.
         options: ``repartition``.
-        seed: Of METIS.
+        seed: Seed of METIS.
     """
     flows = problem.flows
     sets = components(problem.groups, flows.producer[collocated], flows.consumer[collocated])
@@ -65,14 +65,14 @@ def _split(problem: Problem, members: Ints, max_pl: float, options: AlbicOptions
             inside = np.flatnonzero(label == part)
             pieces = _parts(load[inside], cost[inside], max_pl, problem.budget)
             pieces_of = _cut(problem, members[inside], load[inside], cost[inside], max(2, pieces), max_pl, seed)
-            if len(np.unique(pieces_of)) == 1:  # METIS sees no cut: singletons always hold, or nothing does
+            if len(np.unique(pieces_of)) == 1:  # METIS sees no cut: only single groups are sure to hold
                 pieces_of = np.arange(len(inside))
             label[inside] = label.max() + 1 + pieces_of
     return label
 
 
 def _parts(load: Floats, cost: Floats, max_pl: float, budget: float) -> int:
-    """Return max(p1, p2), at most one a group."""
+    """Return max(p1, p2), at most one part per group."""
     p1 = float(cost.sum()) / budget if budget > 0 else math.inf
     p2 = float(load.sum()) / max_pl
     return min(len(load), math.ceil(max(p1, p2, 1.0)) if math.isfinite(max(p1, p2)) else len(load))
@@ -116,7 +116,7 @@ def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, 
         units: Unit of each group, shape (K,).
         apart: Heavy flows between nodes (toBeColGrps), shape (E,).
         options: ``pairs``, ``fits_budget``, ``keeps_off_removed``.
-        seed: Of the choice among pairs of the same rate.
+        seed: Seed of the choice among pairs of the same rate.
     """
     flows, left = problem.flows, problem.budget
     pins: list[PairPin] = []
@@ -143,7 +143,7 @@ def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, 
 def _shared_node(
     problem: Problem, pair: tuple[int, int], members: tuple[int, int], loads: np.ndarray, options: AlbicOptions
 ) -> int:
-    """Return the node that a pair shall share; -1 for none."""
+    """Return the node that a pair should share; -1 for none."""
     nodes = [int(problem.node[k]) for k in pair]
     usual = _usual(nodes, members, loads)
     if not options.keeps_off_removed or not problem.removed[usual]:

@@ -1,16 +1,16 @@
-"""The adaptation framework: when nodes come and go, and what is planned then ([ALBIC], Section 4.1, Algorithm 1).
+"""The adaptation framework: when nodes are added and removed, and the plan for it ([ALBIC], Section 4.1, Algorithm 1).
 
 A period:
-1. Marked nodes that hold nothing any more are terminated.
-2. A potential plan is made for the nodes there are.
+1. Marked nodes that are empty are terminated.
+2. A potential plan is made for the existing nodes.
 3. The scale decision looks at the cluster as it would be under that plan.
-   Out: only if a node is overloaded even then. Marked nodes are taken back before new ones are asked for.
-   In: only if the nodes that would remain can be balanced, however long draining takes, without overload. The emptiest
-   nodes are marked; fewer of them than asked for if that many cannot be spared.
+   Out: only if a node would still be overloaded. Marked nodes are taken back before new ones are requested.
+   In: only if the remaining nodes can be balanced without overload, however long draining takes. The emptiest nodes are
+   marked; fewer than requested if that many cannot be spared.
 4. After a decision the plan is made again, for the cluster as it will be: new nodes are empty, and nothing goes to
-   marked ones. What is urgent and what can wait is the planner's to weigh.
+   marked ones. The planner decides what is urgent and what can wait.
 
-How many nodes are needed is another's question: a :data:`NeededCapacity` answers it ([ALBIC], Section 4.2).
+A :data:`NeededCapacity` decides how many nodes are needed ([ALBIC], Section 4.2).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ScalingLimits(Options):
         overload: Load of a node, points, beyond which it is overloaded, > 0.
         max_distance: Load distance that nodes must be able to keep after scaling in, points, > 0.
         capacity: Capacity of a new node, > 0.
-        most: Nodes that there may be; None for no limit.
-        least: Nodes that there must be, >= 1.
+        most: Most nodes; None for no limit.
+        least: Fewest nodes, >= 1.
     """
 
     section: ClassVar[str] = "limits"
@@ -60,13 +60,13 @@ class ScalingLimits(Options):
 
 
 def to_target(points: float) -> NeededCapacity:
-    """Return the sizing that loads nodes with so many points on average.
+    """Return the sizing that gives nodes this mean load.
 
     Args:
         points: > 0.
     """
     if not (points > 0 and math.isfinite(points)):
-        raise MillraceError("sizing.target", points, "> 0", "Set the load that a node shall have.")
+        raise MillraceError("sizing.target", points, "> 0", "Set the wanted load of a node.")
 
     def sized(problem: Problem, node: Ints) -> float:
         return float(problem.loads(node) @ problem.capacity) / points
@@ -76,17 +76,17 @@ def to_target(points: float) -> NeededCapacity:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What a period calls for. Nodes have their numbers in the problem that was given.
+    """Changes for a period. Nodes have their numbers in the given problem.
 
     Attributes:
         terminate: Empty marked nodes, to be given back now.
         add: New nodes to start.
         mark: Nodes to mark for removal that were not.
         unmark: Marked nodes that stay after all.
-        problem: The problem that was planned: without ``terminate``, new nodes last.
-        origin: Number that each of its nodes had, shape (N',); :data:`NEW` for new ones.
+        problem: The planned problem: without ``terminate``, new nodes last.
+        origin: Former number of each of its nodes, shape (N',); :data:`NEW` for new ones.
         plan: The plan for it.
-        reason: Why nodes come or go, or do not; one sentence.
+        reason: Why nodes are added or removed, or not; one sentence.
     """
 
     terminate: Ints
@@ -106,12 +106,12 @@ NEW = -1
 def adapt(
     problem: Problem, planner: Planner, sizing: NeededCapacity, limits: ScalingLimits | None = None
 ) -> Adaptation:
-    """Return what a period calls for.
+    """Return the changes for a period.
 
     Args:
         problem: The cluster now; marked nodes are ``removed``.
         planner: Makes plans.
-        sizing: Says how much capacity is needed.
+        sizing: Returns how much capacity is needed.
         limits: When to scale.
     """
     limits = limits or ScalingLimits()
@@ -123,7 +123,7 @@ def adapt(
     if hottest > limits.overload and wanted > kept:
         scaled, extra = _out(left, wanted, limits)
         reason = f"{hottest:.0f} points on a node even after the plan, more than {limits.overload:g}"
-        reason += "" if scaled is not left else ", but no more nodes may be had"
+        reason += "" if scaled is not left else ", but no more nodes are available"
         new = np.concatenate([origin, np.full(extra, NEW, dtype=np.intp)])
     else:
         scaled, reason = _in(left, wanted, planner, limits)
@@ -143,14 +143,14 @@ def adapt(
 
 
 def emptiest(problem: Problem, count: int) -> Ints:
-    """Return the kept nodes with the least to do now, in that order: the least to move, shape (count,)."""
+    """Return the kept nodes with the least load to move, in ascending order, shape (count,)."""
     kept = problem.kept
     loads = problem.loads(problem.node)[kept] * problem.capacity[kept]
     return kept[np.argsort(loads, kind="stable")][: max(0, count)]
 
 
 def _without_empty(problem: Problem) -> tuple[Problem, Ints, Ints]:
-    """Return the problem without marked nodes that hold nothing, what its nodes were, and which are gone."""
+    """Return the problem without empty marked nodes, the former numbers of its nodes, and the removed nodes."""
     used = np.bincount(problem.node[problem.node >= 0], minlength=problem.nodes) > 0
     gone = problem.removed & ~used
     stays = np.flatnonzero(~gone)
@@ -169,10 +169,10 @@ def _without_empty(problem: Problem) -> tuple[Problem, Ints, Ints]:
 
 
 def _out(problem: Problem, wanted: float, limits: ScalingLimits) -> tuple[Problem, int]:
-    """Return the problem with room for more, and how many of its nodes are new."""
+    """Return the problem with more room, and how many of its nodes are new."""
     removed = problem.removed.copy()
     missing = wanted - float(problem.capacity[~removed].sum())
-    # the fullest first: what is still there need not travel
+    # the fullest first: groups that are still there need not move
     count = np.bincount(problem.node[problem.node >= 0], minlength=problem.nodes)
     for node in sorted(np.flatnonzero(removed), key=lambda i: (-count[i], i)):
         if missing <= 0:
@@ -198,22 +198,22 @@ def _out(problem: Problem, wanted: float, limits: ScalingLimits) -> tuple[Proble
 
 
 def _in(problem: Problem, wanted: float, planner: Planner, limits: ScalingLimits) -> tuple[Problem, str]:
-    """Return the problem with nodes marked that can be spared, and why these and no more."""
+    """Return the problem with spare nodes marked, and why these and no more."""
     spare = _spare(problem, wanted, limits)
     if not len(spare):
-        return problem, "as many nodes as are needed"
+        return problem, "no node can be spared"
     for count in range(len(spare), 0, -1):
         removed = problem.removed.copy()
         removed[spare[:count]] = True
         smaller = replace(problem, removed=removed)
         if _holds(smaller, planner, limits):
-            asked = "" if count == len(spare) else f" of {len(spare)} that could be spared by their load"
-            return smaller, f"{count}{asked} nodes are not needed"
+            asked = " nodes" if count == len(spare) else f" of {len(spare)} nodes with little load"
+            return smaller, f"{count}{asked} can be removed"
     return problem, f"{len(spare)} nodes could be spared by their load, but the others could not be balanced then"
 
 
 def _spare(problem: Problem, wanted: float, limits: ScalingLimits) -> Ints:
-    """Return the nodes that capacity does not need, the emptiest now first: the least to move, shape (S,)."""
+    """Return the nodes that capacity does not need, the emptiest first because it has the least to move, shape (S,)."""
     kept = problem.kept
     left = float(problem.capacity[kept].sum())
     spare: list[int] = []
@@ -226,7 +226,7 @@ def _spare(problem: Problem, wanted: float, limits: ScalingLimits) -> Ints:
 
 
 def _holds(problem: Problem, planner: Planner, limits: ScalingLimits) -> bool:
-    """Say whether the nodes that are left can be balanced once draining is over, without overload."""
+    """Return whether the remaining nodes can be balanced once draining is over, without overload."""
     node = planner(replace(problem, budget=math.inf)).node
     emptied: Bools = ~problem.removed[node]
     loads = problem.loads(node)[problem.kept]

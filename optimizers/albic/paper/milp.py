@@ -1,4 +1,4 @@
-"""The paper's mixed-integer linear program, corrected; its literal forms are kept, to show what they do.
+"""The paper's mixed-integer linear program, corrected; its literal forms are kept to show their effects.
 
 Symbols:
     x_ik, q_ik    group k is on node i, after and before
@@ -15,15 +15,15 @@ Symbols:
 
 Reference:
     [ALBIC] Section 4.3.1. Deviations, each with the reason:
-    - d_u, d_l in 0..d: of any sign they make d meaningless, and for w_1 < 2 w_2 the literal program is unbounded
+    - d_u, d_l in 0..d: with either sign they make d meaningless, and for w_1 < 2 w_2 the literal program is unbounded
       unless (5) holds it.
-    - No (5): it leaves no plan where one node, or one group, is above twice the mean and the budget is small.
+    - No (5): it leaves no plan if one node, or one group, is above twice the mean and the budget is small.
     - The exact mean: rounded up, 20 groups of 2.51 on two nodes have d = 0.9, though they split evenly.
     - x_ik <= q_ik on removed nodes: Lemma 1 is false, and minimising d can move groups onto a removed node.
     - Two phases instead of weights: first d, then d_u + d_l at that d. A weight small enough not to matter to d is
       lost in a solver's tolerance.
-    - (3) only for kept nodes: no load on a removed node is too much for a plan, while it is emptied.
-    - Draining is a constraint of its own (:mod:`constraints` says why): the program leaves no more groups on
+    - (3) only for kept nodes: while a removed node is being emptied, no load on it is too high for a plan.
+    - Draining is a constraint of its own (:mod:`constraints` explains why): the program leaves no more groups on
       removed nodes than that does. Exceeded caps, and groups without a node, are treated as in the balancer.
     - Capacities multiply both sides.
 """
@@ -44,18 +44,18 @@ from millrace.optimizers.albic.constraints import drain, ease_caps, place_unplac
 from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
 
 NODE_LIMIT = 2_000
-"""Nodes of the solver's search tree for each phase: a limit that is the same on every machine."""
+"""Nodes of the solver's search tree per phase: a limit that is the same on every machine."""
 TOLERANCE = 1e-6
 """Points by which the second phase may be worse than the first: the solver's own tolerance."""
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """How the program is put; the default is the corrected one.
+    """Form of the program; the default is the corrected one.
 
     Attributes:
         weights: (w_1, w_2) to minimise both at once; None for two phases.
-        signed: d_u and d_l may have any sign, and be greater than d.
+        signed: d_u and d_l may have either sign, and be greater than d.
         floor: With (5).
         rounded_mean: The mean is rounded up.
         into_removed: Groups may move onto removed nodes, and (3) holds for those too.
@@ -77,7 +77,7 @@ LITERAL = Formulation(
 
 
 class Status(Enum):
-    """What came of a program."""
+    """Outcome of a program."""
 
     SOLVED = "solved"
     FEASIBLE = "feasible"
@@ -108,9 +108,9 @@ class MilpResult:
 
 
 def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
-    """Return the corrected program's plan; at the solver's limit the better of that and one that is only feasible.
+    """Return the corrected program's plan; at the solver's limit the better of it and a merely feasible one.
 
-    Meant for small problems: a variable for each group on each node.
+    Meant for small problems: it has one variable per group and node.
 
     Args:
         problem: The problem. Loads are those under the present placement.
@@ -131,7 +131,7 @@ def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
 
 
 def literal(problem: Problem, form: Formulation = LITERAL) -> MilpResult:
-    """Return what comes of a form of the program on a problem of which every group has a node."""
+    """Return the result of a form of the program on a problem in which every group has a node."""
     assignment = Assignment(balance_problem(problem))
     if form.drains:
         drain(assignment)
@@ -162,7 +162,7 @@ def program(assignment: Assignment, form: Formulation) -> MilpResult:
 
 
 def _is_all(assignment: Assignment) -> bool:
-    """Say whether the program allows every plan, so that its bound holds for all: no caps, no removed nodes."""
+    """Return whether the program allows every plan (no caps, no removed nodes), so its bound holds for all."""
     problem = assignment.problem
     return bool(problem.kept.all()) and not len(problem.use)
 

@@ -1,7 +1,7 @@
 """Options of ALBIC: the paper's parameters, and each correction of the paper by name.
 
-Two presets: :data:`LITERAL` is Algorithm 2 as written; :data:`CORRECTED` has every correction that keeps the method
-what it is. ``pairs`` belongs to neither: more than one pair a period is no longer the paper's method.
+Two presets: :data:`LITERAL` is Algorithm 2 as written; :data:`CORRECTED` has every correction that preserves the
+method. ``pairs`` belongs to neither: more than one pair per period is no longer the paper's method.
 
 Reference:
     [ALBIC] Madsen, Zhou, Cao, "Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine", 2016,
@@ -23,23 +23,23 @@ class AlbicOptions(Options):
     Attributes:
         max_ld: maxLD, load distance that collocation may leave, points, > 0.
         max_pl: maxPL, load of a partition at the first attempt, points, > 0.
-        step_pl: stepPL, by which it is lowered after an attempt beyond max_ld, points, > 0.
-        s_f: sF, what makes a pair heavy, > 0.
-        pairs: Pairs that are collocated a period, >= 1; the paper's is 1. With more, those that fit in the budget.
+        step_pl: stepPL, by which maxPL is lowered after an attempt beyond max_ld, points, > 0.
+        s_f: sF, score factor of heavy pairs, > 0.
+        pairs: Pairs that are collocated per period, >= 1; the paper's is 1. With more, those that fit in the budget.
         solver: ``balancer`` (any size) or ``milp`` (small ones).
-        zero_edges: avg(g_i) counts all downstream key groups, as Algorithm 2 has it (line 5). Without, the mean over
-            the edges that carry something: the other reading, under which one-to-one pairs are never collocated.
-        repartition: A set is partitioned again until both limits hold, and falls apart into its groups where nothing
-            else helps. Literal: once, though METIS may leave parts beyond either limit.
-        fits_budget: A pair whose unit cannot be moved within the budget is skipped for the next. Literal: it is asked
-            for all the same, the program has no solution, and nothing moves in that period or any after it.
-        ends_at_zero: At maxPL <= 0 the pure MILP is solved and no pair asked for, as the text says below the
-            algorithm. Literal: lines 24-37 ask for a pair there too, and line 41 recurses without end, which is cut
-            off here at the first maxPL <= 0.
-        true_load: Loads are those under the plan: the pair's two units save what passes between them, and the load
-            distance that is held against max_ld is the true one. Literal: loads as measured, wherever groups go.
-        keeps_off_removed: A pair is not collocated on a node that is marked for removal. Literal: on the emptier of
-            the two, which a node that is being drained soon is.
+        zero_edges: avg(g_i) counts all downstream key groups, as in Algorithm 2 (line 5). Without, the mean over the
+            edges that carry something: the other reading, under which one-to-one pairs are never collocated.
+        repartition: A set is partitioned again until both limits hold, and falls apart into its groups if nothing else
+            helps. Literal: once, though METIS may leave parts beyond either limit.
+        fits_budget: A pair whose unit cannot be moved within the budget is skipped for the next. Literal: it is
+            requested anyway, the program has no solution, and nothing moves in that period or any after it.
+        ends_at_zero: At maxPL <= 0 the pure MILP is solved without requesting a pair, as the text below the algorithm
+            says. Literal: lines 24-37 request a pair there too, and line 41 recurses without end, which is cut off here
+            at the first maxPL <= 0.
+        true_load: Loads are those under the plan: the pair's two units save the cost of what passes between them, and
+            the true load distance is compared with max_ld. Literal: loads as measured, wherever groups go.
+        keeps_off_removed: A pair is not collocated on a node that is marked for removal. Literal: on the emptier of the
+            two, and a node that is being drained soon becomes the emptier one.
     """
 
     section: ClassVar[str] = "albic"

@@ -1,12 +1,12 @@
 """Flux: pair the hottest node with the coldest, and move the biggest partition that evens the two.
 
 At the end of a period nodes are sorted by load, hottest first. The biggest suitable partition of the first goes to the
-last, one of the second to the last but one, and so on; a partition is suitable if the variance of loads shrinks.
-Rounds are repeated, sorted anew, until moves run out or no pair has a suitable partition.
+last, one of the second to the last but one, and so on; a partition is suitable if the variance of loads shrinks. Rounds
+are repeated, each with a new sort, until moves run out or no pair has a suitable partition.
 
-Flux takes loads as fixed, knows no removed nodes, caps, or costs: here it works on kept nodes and counts moves by their
-price, as [ALBIC] Section 5 limits it like the MILP, and leaves removed nodes and what they hold alone. Groups without a
-node are placed first, as every plan must.
+Flux takes loads as fixed and has no removed nodes, caps or costs. Here it works on kept nodes and counts moves by their
+price, because [ALBIC] Section 5 limits it like the MILP. It leaves removed nodes and their groups alone. Groups without
+a node are placed first, as in every plan.
 
 Reference:
     [Flux] Shah, Hellerstein, Chandrasekaran, Franklin, "Flux: An Adaptive Partitioning Operator for Continuous Query
@@ -41,7 +41,7 @@ def balance(problem: Problem, *, seed: int = 0) -> Plan:
 
 
 def _round(assignment: Assignment) -> bool:
-    """Do one round; say whether it moved anything."""
+    """Do one round; return whether it moved anything."""
     kept = np.flatnonzero(assignment.problem.kept)
     order = kept[np.argsort(-assignment.raw[kept] / assignment.problem.capacity[kept], kind="stable")]
     moved = False

@@ -1,7 +1,7 @@
-"""Scale-in first, balance afterwards: the rival of Section 5.1, which [ALBIC] integrates instead.
+"""Scale in first, balance afterwards: the rival of Section 5.1, which [ALBIC] integrates instead.
 
-As long as a node that is marked for removal holds groups, they are spread evenly over the others, and nothing else is
-done, whoever is overloaded meanwhile. Only what is left of the budget balances.
+As long as a node marked for removal holds groups, they are spread evenly over the others. Nothing else is done, even if
+nodes are overloaded. Only the rest of the budget is used for balancing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def place(problem: Problem, *, seed: int = 0) -> Plan:
 
     Args:
         problem: The problem; caps are kept by the balancer only.
-        seed: Of the balancer.
+        seed: Seed of the balancer.
     """
     if (problem.node < 0).any():  # placing costs nothing
         problem = replace(problem, node=balance(replace(problem, budget=0.0), seed=seed).node)
@@ -47,7 +47,7 @@ def _leaving(problem: Problem) -> list[int]:
 
 
 def _balanced(problem: Problem, node: np.ndarray, left: float, seed: int) -> Plan:
-    """Return the balancer's plan for what is left; groups that have just been moved stay where they were sent."""
+    """Return the balancer's plan within the rest of the budget; groups that were just moved stay on their new nodes."""
     moved = np.where(node != problem.node, node, -1)
     pinned = moved if (moved >= 0).any() else None
     if pinned is None:

@@ -1,12 +1,12 @@
-"""The power of both choices: every key may go to either of two nodes, and each sender picks the one loaded less.
+"""The power of both choices: every key may go to either of two nodes, and each sender picks the less loaded one.
 
-Nothing is ever moved, but a key's state is split over two nodes, and has to be merged before results are final. That
-merge costs something always, and cannot be balanced.
+Nothing is ever moved, but a key's state is split over two nodes and has to be merged before results are final. That
+merge always costs something and cannot be balanced.
 
-Here, where the unit is a key group:
+Here the unit is a key group:
     - a group's two choices are its present node and one kept node drawn by the seed; on a removed node, two kept ones
-    - its load arrives in :data:`PARTS` equal parts, the groups in a random order anew each time, and each part goes to
-      the choice that is loaded less then (senders see all loads: the best case for PoTC)
+    - its load arrives in :data:`PARTS` equal parts, the groups in a new random order each time, and each part goes to
+      the choice that is less loaded at that time (senders see all loads: the best case for PoTC)
     - merging a group costs ``merge_ratio`` of its load if both its choices got a part, on its first choice
 
 [ALBIC] says neither where states are merged nor what that costs, only that it differs from node to node.
@@ -26,9 +26,9 @@ from millrace.model.errors import MillraceError
 from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 PARTS = 20
-"""Parts in which a group's load arrives: a split is as fine as 5 %."""
+"""Parts in which a group's load arrives: splits are in steps of 5 %."""
 MERGE_RATIO = 0.1
-"""Part of a split group's load that merging it costs, where nothing is measured."""
+"""Cost of merging a split group, as a share of its load, if nothing is measured."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Routing:
         choices: Both nodes of each group, shape (K, 2).
         share: Part of each group's load on its first choice, 0..1, shape (K,).
         loads: Load of each node, merging included, points, shape (N,).
-        merging: Part of that which merging costs, points, shape (N,).
+        merging: The part of it caused by merging, points, shape (N,).
         distance: Load distance over kept nodes, points.
     """
 
@@ -55,14 +55,14 @@ def route(problem: Problem, *, merge_ratio: float = MERGE_RATIO, seed: int = 0) 
 
     Args:
         problem: The problem; loads are those under the present placement, the budget does not matter.
-        merge_ratio: Part of a split group's load that merging it costs, >= 0.
-        seed: Of the second choices and of the order of arrival.
+        merge_ratio: Cost of merging a split group, as a share of its load, >= 0.
+        seed: Seed of the second choices and of the order of arrival.
 
     Raises:
         MillraceError: If the ratio is negative.
     """
     if not merge_ratio >= 0:
-        raise MillraceError("merge_ratio", merge_ratio, ">= 0", "Give what merging costs, or 0.")
+        raise MillraceError("merge_ratio", merge_ratio, ">= 0", "Give the cost of merging, or 0.")
     rng = np.random.default_rng(seed)
     load, choices = problem.own(problem.node), _choices(problem, rng)
     raw, parts = np.zeros(problem.nodes), np.zeros(problem.groups, dtype=np.intp)
@@ -89,7 +89,7 @@ def _choices(problem: Problem, rng: np.random.Generator) -> Ints:
     first = np.where(at_home, problem.node, rng.choice(kept, problem.groups))
     if len(kept) == 1:
         return np.stack([first, first], axis=1)
-    # another one: so many further on in the list of kept nodes
+    # a different one: an offset in the list of kept nodes
     further = rng.integers(1, len(kept), problem.groups)
     second = kept[(np.searchsorted(kept, first) + further) % len(kept)]
     return np.stack([first, second], axis=1)

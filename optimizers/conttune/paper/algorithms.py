@@ -1,15 +1,15 @@
 """The paper's algorithms as written: binary lifting, the acquisition functions, the linear method and CBO.
 
 Symbols, arrays over the searched levels p = 1..p_max, shape (n,):
-    mu, sigma  the surrogate's mean and standard deviation, rows a second
-    lambda     rows a second that the operator has to process
+    mu, sigma  the surrogate's mean and standard deviation, rows per second
+    lambda     rows per second that the operator has to process
     p*         the minimal feasible level known
-    p_acq      what the acquisition function suggests (fast exploitation)
-    p_lin      what the linear method suggests (conservative exploration)
+    p_acq      level that the acquisition function suggests (fast exploitation)
+    p_lin      level that the linear method suggests (conservative exploration)
     d_nearest  distance of p_acq to the nearest observed level
-    alpha      largest d_nearest at which p_acq is taken
+    alpha      largest d_nearest at which p_acq is used
 
-Where no level is feasible an acquisition function returns None; the paper leaves that open (p_lin, else back to Big).
+If no level is feasible, an acquisition function returns None; the paper leaves that open (p_lin, else back to Big).
 
 Reference:
     [ContTune] Algorithm 1 (Big), Section 5.1 (acquisition), Section 5.2 (the linear method, DS2's), Algorithm 2 (CBO).
@@ -28,9 +28,9 @@ from scipy.special import ndtr
 Array = NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""Relative slack before rounding up, so that 3.0000000001 instances are three."""
+"""Relative slack before rounding up: 3.0000000001 instances are three."""
 FAR_BEYOND = 2**31
-"""A level beyond any bound, where the wanted one is no finite number."""
+"""A level beyond any bound, for wanted levels that are not finite."""
 
 
 def lift(p_now: Mapping[str, int], p_max: int) -> tuple[Mapping[str, int], int]:
@@ -43,8 +43,8 @@ def lift(p_now: Mapping[str, int], p_max: int) -> tuple[Mapping[str, int], int]:
         p_max: Highest level known in all H^t of the job.
 
     Returns:
-        The levels to apply, and the new p_max: twice the old one if all operators had it already and the job is
-        under-provisioned all the same.
+        The levels to apply, and the new p_max: twice the old one if all operators already had it and the job is still
+        under-provisioned.
 
     Reference:
         Algorithm 1, lines 5-16.
@@ -75,8 +75,8 @@ def cei(mu: Array, sigma: Array, lam: float, observed: Sequence[int]) -> int | N
         mu: Shape (n,).
         sigma: Shape (n,), >= 0.
         lam: >= 0.
-        observed: Observed levels; p* is the smallest of them with mu >= lambda, and p_max + 1 if there is none, so
-            that every level can improve on it.
+        observed: Observed levels; p* is the smallest of them with mu >= lambda. If there is none, p* is p_max + 1, and
+            every level can improve on it.
 
     Reference:
         Section 5.1, Eq. 4.
@@ -100,8 +100,8 @@ def linear(parallelism: int, ability: float, lam: float) -> int:
 
     Args:
         parallelism: An observed level p, >= 1.
-        ability: PA(p), rows a second, > 0.
-        lam: Rows a second to process, >= 0.
+        ability: PA(p), rows per second, > 0.
+        lam: Rows per second to process, >= 0.
     """
     wanted = parallelism * (lam / ability)
     return max(1, math.ceil(wanted * (1 - ROUNDING)) if wanted < FAR_BEYOND else FAR_BEYOND)
@@ -109,7 +109,7 @@ def linear(parallelism: int, ability: float, lam: float) -> int:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What the Small phase suggests for an operator: a level, and by which means (``acq`` or ``lin``)."""
+    """The Small phase's suggestion for an operator: a level, and its method (``acq`` or ``lin``)."""
 
     parallelism: int
     means: str
@@ -121,7 +121,7 @@ def d_nearest(p_acq: int, observed: Sequence[int]) -> float:
 
 
 def suggest(p_acq: int | None, p_lin: int, observed: Sequence[int], alpha: float) -> Suggestion:
-    """Return p_acq if it lies in a known region, else p_lin.
+    """Return p_acq if it is in a known region, else p_lin.
 
     Args:
         p_acq: None if the acquisition function found no level.

@@ -1,4 +1,4 @@
-"""One job in one evaluation: all that deciding on it takes, put together once, computed where it is asked for."""
+"""One job in one evaluation: everything that the decision needs, computed on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.optimizers.conttune.paper.options import ContTuneOptions
 from millrace.optimizers.conttune.paper.state import JobMemory, JobState, job_state
 
 DRAINS = 0.05
-"""Share of what is processed that must come from the backlog before a job counts as working it off."""
+"""Share of the processed rows that must come from the backlog before a job counts as working it off."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class JobEvaluation:
     Attributes:
         signals: The period.
         job: The job, free of problems (:mod:`millrace.optimizers.conttune.base_tuner`), every p within the bounds.
-        memory: What is remembered of it, this evaluation's flow ratios included.
+        memory: Its memory, this evaluation's flow ratios included.
         options: ContTune's.
     """
 
@@ -49,8 +49,8 @@ class JobEvaluation:
         """Lambda of every operator: the observed rate, or the true arrival rate carried through the DAG.
 
         Deviation:
-            While a backlog shrinks, more is observed than arrives. The paper's jobs have hardly a backlog left when
-            Small follows Big; here the observed rate counts without the share that comes from the backlog.
+            While a backlog shrinks, the observed rate is above the arrival rate. The paper's jobs have almost no
+            backlog left when Small follows Big; here the share that comes from the backlog is subtracted.
         """
         if self.options.known_arrival_rate:
             return self.job.rates({edge: ratio.mean for edge, ratio in self.memory.ratios.items()})
@@ -65,13 +65,13 @@ class JobEvaluation:
         return min(1.0, -growth / rate)
 
     def required(self, operator: Operator) -> float | None:
-        """Return the rows a second that an operator must be able to process; None if unknown."""
+        """Return the rows per second that an operator must be able to process; None if unknown."""
         rate = self.rates[operator.id]
         return None if rate is None or not math.isfinite(rate) else rate * (1 + self.options.headroom)
 
     @property
     def required_by_name(self) -> Mapping[str, float]:
-        """What operators must be able to process, as far as it is known."""
+        """Rows per second that operators must be able to process, for those with a known rate."""
         return {o.name: rate for o in self.job.sizable if (rate := self.required(o)) is not None}
 
     @cached_property
@@ -80,7 +80,7 @@ class JobEvaluation:
         return levels_by_operator(self.signals.observations, self.job.sizable, self.options.top_k, self.signals.until)
 
     def ability(self, operator: Operator) -> float | None:
-        """Return PA of the level that is set, as far as it was observed."""
+        """Return PA of the level that is set; None if it was not observed."""
         levels = self.levels[operator.name]
         return next((level.ability for level in levels if level.parallelism == operator.now), None)
 
@@ -91,11 +91,11 @@ class JobEvaluation:
 
     @property
     def highest_known(self) -> int:
-        """The paper's p_max: the highest level in all H^t of the job, of its Big phase, or set at present."""
+        """The paper's p_max: the highest level in all H^t of the job, of its Big phase, or currently set."""
         observed = (level.parallelism for levels in self.levels.values() for level in levels)
         return max(self.memory.p_max, *self.p_now.values(), *observed)
 
     @property
     def p_max(self) -> int:
-        """End of the search (Eq. 2 and 5): the highest level known where the Big phase raises it, else the bound."""
+        """End of the search (Eq. 2 and 5): the highest known level if the Big phase raises it, else the bound."""
         return min(self.highest_known, self.bounds.max_slots) if self.options.uses_big else self.bounds.max_slots

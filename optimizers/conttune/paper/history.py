@@ -1,6 +1,6 @@
-"""H^t: of each operator Top-K per level with mean-reversion ([ContTune], Sections 5.1 and 7).
+"""H^t: Top-K per operator and level, with mean-reversion ([ContTune], Sections 5.1 and 7).
 
-Per operator and level p the K most recent observations are kept (fewer if there are fewer) and their mean is the
+Per operator and level p the K most recent observations are kept (fewer if there are fewer), and their mean is the
 processing ability of p; the K+1th is forgotten.
 """
 
@@ -20,11 +20,11 @@ from millrace.optimizers.conttune.observed_levels import Level, newest_levels, r
 def levels_by_operator(
     observations: Iterable[Observation], operators: Sequence[Operator], top_k: int, time: datetime
 ) -> Mapping[str, tuple[Level, ...]]:
-    """Return the levels of several operators by name, what this evaluation measured of them included.
+    """Return the levels of several operators by name, this evaluation's measurements included.
 
     Args:
         observations: Of any operators, oldest first per operator and level.
-        operators: Those whose levels are wanted.
+        operators: Operators whose levels are wanted.
         top_k: K, >= 1.
         time: The evaluation's time (UTC).
     """
@@ -39,8 +39,8 @@ def with_current(own: Sequence[Observation], operator: Operator, time: datetime)
     """Return an operator's observations, oldest first, with the present measurement as the newest.
 
     Args:
-        own: Its usable observations; the present one may be among them already.
-        operator: What was measured of it in this evaluation.
+        own: Its usable observations; they may already include the present one.
+        operator: The operator as measured in this evaluation.
         time: The evaluation's time (UTC).
     """
     if operator.ability is None or operator.ability_at is None:

@@ -1,11 +1,11 @@
 """The two phases of a tuning, and the rule that ends it.
 
 Big lifts a job's operators, Small finds their least levels ([ContTune], Section 4.2). Small is Algorithm 2: operator by
-operator, each on its own, for Big or the true arrival rate has shown every lambda.
+operator, each separately, because Big or the true arrival rate has shown every lambda.
 
-The stop rule of strong ContTune keeps a job that is not under-provisioned from yet another step. It is not in the
-paper's text, but its published count of reconfigurations is below what Algorithms 1 and 2 can reach by themselves: they
-go on shaving levels as long as the job counts as over-provisioned.
+The stop rule of strong ContTune prevents further steps of a job that is not under-provisioned. It is not in the paper's
+text, but the paper's published count of reconfigurations is below what Algorithms 1 and 2 can reach by themselves: they
+keep shaving levels as long as the job counts as over-provisioned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:
 
 
 def run_small(evaluation: JobEvaluation) -> Sequence[Choice]:
-    """Return what the Small phase chooses for every operator that can be sized, in topological order."""
+    """Return the Small phase's choice for every operator that can be sized, in topological order."""
     return [_choose(evaluation, operator) for operator in evaluation.job.sizable]
 
 
@@ -46,11 +46,11 @@ def why_rest(evaluation: JobEvaluation) -> Reason | None:
 
 
 def is_too_little(evaluation: JobEvaluation, choices: Sequence[Choice]) -> bool:
-    """Say whether the stop rule drops choices: nothing goes up, and nothing down that frees enough.
+    """Return whether the stop rule drops the choices: none goes up, and none goes down far enough.
 
     Args:
-        evaluation: An under-provisioned job takes no step that goes down only.
-        choices: What the Small phase chose for its operators.
+        evaluation: An under-provisioned job takes no step that only goes down.
+        choices: The Small phase's choices for its operators.
     """
     lower = [c.operator for c in choices if evaluation.bounds.level(c.target) < c.now]
     if not evaluation.options.stop_rule or not lower or any(c.target > c.now for c in choices):
@@ -59,7 +59,7 @@ def is_too_little(evaluation: JobEvaluation, choices: Sequence[Choice]) -> bool:
 
 
 def _has_slack(evaluation: JobEvaluation, operator: Operator) -> bool:
-    """Say whether enough of an operator's ability is unused for a step down; an unknown one is asked later."""
+    """Return whether enough of an operator's ability is unused for a step down; an unknown ability passes."""
     used = utilisation(evaluation.required(operator), evaluation.ability(operator))
     return used is None or 1 - used >= evaluation.options.slack
 
@@ -67,12 +67,13 @@ def _has_slack(evaluation: JobEvaluation, operator: Operator) -> bool:
 def _choose(evaluation: JobEvaluation, operator: Operator) -> Choice:
     """Return Algorithm 2's choice for one operator.
 
-    Where no level up to p_max is feasible the paper says nothing: p_lin is taken, and if the job then is
+    If no level up to p_max is feasible, the paper says nothing: p_lin is used, and if the job is then
     under-provisioned, the next evaluation is in the Big phase again.
 
     Deviation:
         ``unstick``: an over-provisioned level that has been observed is its own nearest, at distance 0, so Algorithm 2
-        would stay on it for ever; p_lin leads down. Likewise p_lin leads up where p_acq keeps an under-provisioned one.
+        would stay on it forever; p_lin leads down. In the same way p_lin leads up if p_acq keeps an under-provisioned
+        level.
     """
     now, lam, levels = operator.now or 1, evaluation.required(operator), evaluation.levels[operator.name]
     if lam is None:
@@ -103,9 +104,9 @@ def _choose(evaluation: JobEvaluation, operator: Operator) -> Choice:
 
 
 def expected_ability(levels: Sequence[Level], model: PaperCurve | None, p: int, alpha: float) -> float:
-    """Return the processing ability that is to be expected at a level, rows a second, >= 0.
+    """Return the expected processing ability of a level, rows per second, >= 0.
 
-    It is the surrogate's within the known regions; elsewhere the linear method's, as Algorithm 2 trusts nothing else
+    Within the known regions it is the surrogate's. Elsewhere it is the linear method's: Algorithm 2 trusts nothing else
     there, and the authors' GP falls to 0.
     """
     if model is not None and p <= len(model.mean) and d_nearest(p, [q.parallelism for q in levels]) <= alpha:
@@ -123,7 +124,7 @@ def _acquire(evaluation: JobEvaluation, model: PaperCurve | None, lam: float, ob
 
 
 def _unstick(state: JobState, now: int, target: int, p_lin: int, infeasible: Sequence[int]) -> int:
-    """Return p_lin where Algorithm 2 sticks to a level; downward, never to one that was seen not to suffice."""
+    """Return p_lin if Algorithm 2 sticks to a level; downward, never to a level that was seen to be too small."""
     if state is JobState.UNDER:
         return p_lin if target <= now < p_lin else target
     lowest = max([p_lin, *(p + 1 for p in infeasible if p < now)])

@@ -1,4 +1,4 @@
-"""What ContTune goes by beside the present figures: the job's state, its flow ratios, and what it remembers.
+"""Inputs of ContTune other than the present figures: the job's state, its flow ratios, and its memory.
 
 The controller's job states are the paper's, with backPressurePer -> ``backpressured_ratio`` and System.CPU.Usage ->
 ``slot_busy_ratio`` ([ContTune], Section 7).
@@ -6,10 +6,10 @@ The controller's job states are the paper's, with backPressurePer -> ``backpress
 Deviation: CPU is the app's occupied task-slot time, waits included. An operator that waits for another system leaves
 the processor idle, and would never count as under-provisioned by its CPU usage.
 
-Flow ratios are running means of the rows that an edge's consumer receives for a row that its producer takes in. They
+Flow ratios are running means of the rows that an edge's consumer receives per row that its producer takes in. They
 carry the true arrival rate from the sources to every operator, however the job is throttled. One evaluation's ratio is
-noisy (a window emits in bursts), and while operators hold each other up rows that queue between them falsify it: such
-an evaluation counts only where nothing better is known.
+noisy (a window emits in bursts), and while operators hold each other up, rows that queue between them falsify it: such
+an evaluation counts only if nothing better is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEAN_OF = 50
 
 
 class JobState(StrEnum):
-    """What a job is, as far as tuning goes."""
+    """State of a job for tuning."""
 
     UNDER = "under-provisioned"
     NORMAL = "well-provisioned"
@@ -40,7 +40,7 @@ class JobState(StrEnum):
 
 
 def is_backpressured(backpressured_ratio: float, options: ContTuneOptions) -> bool:
-    """Say whether a job is in the backpressure state: backPressurePer >= backpressureThr."""
+    """Return whether a job is in the backpressure state: backPressurePer >= backpressureThr."""
     return backpressured_ratio >= options.backpressure_thr
 
 
@@ -65,7 +65,7 @@ def job_state(backpressured_ratio: float | None, slot_busy_ratio: float | None, 
 
 
 class MeanRatio(NamedTuple):
-    """A running mean >= 0, and the evaluations behind it; 0 where only throttled ones were seen."""
+    """A running mean >= 0, and its number of evaluations; 0 if all of them were throttled."""
 
     mean: float
     evaluations: int = 0
@@ -79,7 +79,7 @@ def update_ratios(job: Job, before: MeanRatios, *, throttled: bool) -> MeanRatio
 
     Args:
         job: The job in this evaluation.
-        before: What is known so far.
+        before: The ratios so far.
         throttled: True if its operators hold each other up.
     """
     ratios = dict(before)
@@ -94,7 +94,7 @@ def update_ratios(job: Job, before: MeanRatios, *, throttled: bool) -> MeanRatio
 
 @dataclass(frozen=True)
 class JobMemory:
-    """What is remembered of one job.
+    """Memory of one job.
 
     Attributes:
         p_max: Highest level the Big phase has set; 0 before any.
@@ -110,7 +110,7 @@ class JobMemory:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """Return a stored memory; what cannot be understood is as if never written."""
+        """Return a stored memory; unreadable parts count as missing."""
         return cls(
             p_max=whole(stored.get("p_max")),
             phase=BIG if stored.get("phase") == BIG else IDLE,

@@ -7,7 +7,7 @@ Two kinds:
 
 ``rbf_white``: the same kernel on normalised values, with a noise term.
 
-The kernel is given whole because the regressor's own default kernel is fixed.
+The kernel is passed explicitly because the regressor's own default kernel is fixed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Array = NDArray[np.float64]
 JITTER = 1e-8
 """The authors' value; without noise it only keeps the matrix invertible."""
 CONFIDENCE = 0.9
-"""Level of each of the band's bounds, one-sided; only pictures show it."""
+"""One-sided level of each of the band's bounds; only pictures show it."""
 
 
 @dataclass(frozen=True)
 class PaperCurve:
-    """PA over p = 1..n, arrays of shape (n,), rows a second.
+    """PA over p = 1..n, arrays of shape (n,), rows per second.
 
     Attributes:
         mean: mu(p).
@@ -70,11 +70,11 @@ def fit_curve(training: Mapping[str, Sequence[float]], kind: str, p_max: int) ->
 
 
 def fit(training: Mapping[str, Sequence[float]], kind: str) -> Any:
-    """Return the fitted scikit-learn estimator; ``predict`` takes p of shape (n, 1) and returns rows a second, (n,).
+    """Return the fitted scikit-learn estimator: ``predict`` takes p, shape (n, 1), and returns rows per second, (n,).
 
     Args:
-        training: Columns ``parallelism`` (>= 1) and ``processing_ability`` (> 0, rows a second), of equal length >= 1:
-            a Proposal's ``training``.
+        training: Columns ``parallelism`` (>= 1) and ``processing_ability`` (> 0, rows per second), of equal length
+            >= 1: a Proposal's ``training``.
         kind: ``rbf`` or ``rbf_white``.
     """
     from skopt.learning import GaussianProcessRegressor

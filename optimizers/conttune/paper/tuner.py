@@ -83,7 +83,7 @@ def _small(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
 
 
 def _why_stay(evaluation: JobEvaluation) -> Reason:
-    """Return why a job stays although nothing keeps it from changing."""
+    """Return why a job stays although nothing prevents a change."""
     if evaluation.state is not JobState.UNDER:
         return Reason.WELL_PROVISIONED
     highest = all(p >= evaluation.bounds.max_slots for p in evaluation.p_now.values())

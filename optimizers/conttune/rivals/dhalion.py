@@ -1,20 +1,20 @@
-"""Dhalion's rules: symptoms, a diagnosis, an action, and a black list of actions that failed.
+"""Dhalion's rules: symptoms, a diagnosis, an action, and a blacklist of actions that failed.
 
-    under-provisioned   an operator holds up what feeds it, and nothing holds it up itself: the backpressure starts
+    under-provisioned   an operator backpressures its upstream, and nothing holds it up itself: the backpressure starts
                         there. With the share b of time that its input was held up, p' = ceil(p (1 + b / (1 - b))): time
                         held up over time that ran, as in its paper.
     over-provisioned    nothing in the job is held up, and an operator is idle for much of the time: p' = p (1 - share).
 
-What is assumed, because [ContTune]'s text only names the rules:
+Assumptions, because [ContTune]'s text only names the rules:
     - Several operators that start backpressure in one evaluation, on different branches, are scaled in one
-      reconfiguration, and so are all idle ones. Of the consumers of a producer that is held up, the busiest starts it.
-    - b is the largest backpressured share among the operators that feed it; an app as one operator has its own. It is
-      capped so that one step multiplies p by at most ``scale_up_max``.
+      reconfiguration, and so are all idle ones. Of the consumers of a held-up producer, the busiest starts it.
+    - b is the largest backpressured share among the operators upstream; an app as one operator has its own. It is
+      capped: one step multiplies p by at most ``scale_up_max``.
     - "Pending packets near zero", its sign of over-provisioning, is a busy ratio below ``idle_thr``.
-    - A step is judged in the first evaluation with its levels. One up failed if the operator still starts backpressure
-      and takes in no more rows; one down failed if backpressure now starts there. A failed step up is not repeated,
-      and none down to its level or below made, until the operator's rate differs by ``RATE_CHANGE`` from what it was
-      (is lower by it, after a step down).
+    - A step is judged in the first evaluation with its levels. A step up failed if the operator still starts
+      backpressure and takes in no more rows. A step down failed if backpressure now starts there. A failed step up is
+      not repeated, and no step down to the failed level or below is made, until the operator's rate differs by
+      ``RATE_CHANGE`` from its former one (is lower by it, after a step down).
 
 Reference:
     Floratou et al., "Dhalion: self-regulating stream processing in Heron", PVLDB 10(12), 2017; the rival of [ContTune],
@@ -39,11 +39,11 @@ from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import mapping, number, whole
 
 LEAST_SHARE = 1e-9
-"""Share of time that an operator's input ran, at least: the factor of a step up is finite."""
+"""Least share of time that an operator's input ran: it keeps the factor of a step up finite."""
 RATE_CHANGE = 0.1
 """Relative change of an operator's rate after which a failed step may be tried again."""
 MORE_ROWS = 0.02
-"""Relative growth of an operator's rate that shows that a step up brought something."""
+"""Relative growth of an operator's rate that shows that a step up had an effect."""
 
 
 class DhalionOptions(Options):
@@ -53,7 +53,7 @@ class DhalionOptions(Options):
         backpressure_thr: Share of time held up that counts as backpressure, (0, 1].
         scale_up_max: Largest factor of one step up, > 1.
         idle_thr: Busy ratio below which an operator counts as over-provisioned, [0, 1).
-        scale_down: Share of p that a step down takes away, (0, 1).
+        scale_down: Share of p that a step down removes, (0, 1).
     """
 
     backpressure_thr: float = Field(0.1, gt=0, le=1)
@@ -110,7 +110,7 @@ class Dhalion(BaseTuner[DhalionOptions]):
         return _step(operator, target, Reason.IDLE_WITHOUT_BACKPRESSURE, {"busy": percent(operator.busy_ratio)})
 
     def _is_idle(self, operator: Operator) -> bool:
-        """Say whether an operator has too little to do; one of which a figure is missing may have enough."""
+        """Return whether an operator has too little to do; with a missing figure it counts as busy."""
         if operator.rate is None or operator.ability is None or operator.busy_ratio is None:
             return False
         return operator.busy_ratio < self.options.idle_thr
@@ -125,7 +125,7 @@ def _step(operator: Operator, target: int, reason: Reason, details: Mapping[str,
 
 
 def _with_expected(choice: Choice, bounds: Bounds) -> Choice:
-    """Return the choice with what its level would process by linear scaling."""
+    """Return the choice with the throughput of its level by linear scaling."""
     if choice.ability is None:
         return choice
     return replace(choice, expected=choice.ability * bounds.level(choice.target) / (choice.now or 1))
@@ -135,8 +135,8 @@ def held_up(job: Job, threshold: float) -> Mapping[str, float]:
     """Return the operators at which backpressure starts, with the share of time that their input is held up.
 
     Args:
-        job: The job; its operators' ``backpressured_ratio`` is the share of time in which their consumers kept them
-            from working, but that of an app as one operator the share in which it did not keep up.
+        job: The job. Its operators' ``backpressured_ratio`` is the share of time in which their consumers kept them
+            from working; for an app as one operator, the share in which it did not keep up.
         threshold: Least share that counts.
     """
     starts: dict[str, float] = {}
@@ -159,7 +159,7 @@ def _busiest(job: Job, operator: Operator, producer: Operator) -> bool:
 
 
 def _is_calm(job: Job, threshold: float) -> bool:
-    """Say whether nothing in the job is held up, as far as that is known."""
+    """Return whether nothing in the job is held up, according to the known figures."""
     ratios = [job.app.backpressured_ratio, *(o.backpressured_ratio for o in job.operators)]
     known = [ratio for ratio in ratios if ratio is not None]
     return bool(known) and max(known) < threshold
@@ -167,7 +167,7 @@ def _is_calm(job: Job, threshold: float) -> bool:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A step of one operator: from which p to which, at which input rate (rows a second; None if unknown)."""
+    """A step of one operator: from which p to which, at which input rate (rows per second; None if unknown)."""
 
     before: int
     after: int
@@ -180,7 +180,7 @@ Attempts = Mapping[str, Attempt]
 def judge(
     job: Job, pressed: Mapping[str, float], steps: Attempts, failed: Attempts
 ) -> tuple[dict[str, Attempt], dict[str, Attempt]]:
-    """Return the steps still to be judged, and those that failed and still bar others."""
+    """Return the steps still to be judged, and the failed ones that still bar others."""
     waiting, bars = dict(steps), dict(failed)
     for operator in job.sizable:
         name, rate = operator.name, operator.rate

@@ -2,25 +2,25 @@
 
 Symbols of one operator:
     f(p)    its throughput, learned by a Gaussian process
-    lambda  rows a second that it has to process; the constraint is lambda - f(p) <= 0
+    lambda  rows per second that it has to process; the constraint is lambda - f(p) <= 0
     eta     dual variable (price) of that constraint, >= 0
-    y       the capacity aimed at, rows a second
+    y       target capacity, rows per second
 
 Each evaluation takes one step of a saddle-point method on L(y, eta) = (y / lambda - 1)^2 / 2 - eta (y / lambda - 1):
     dual    eta <- max(0, eta + step (lambda - f(p)) / lambda), with f(p) as measured: the price rises while the
             operator falls short and decays while it does not (but not in the first evaluation at another lambda:
-            p was chosen for the one before)
+            p was chosen for the previous one)
     primal  y = lambda (1 + eta), and p is the smallest level whose upper confidence bound mu(p) + beta sigma(p) >= y
 
-What is assumed:
+Assumptions:
     - The process is on f(p) / p, relative to its mean over the observations, over log p: RBF, fixed hyperparameters
-      (Dragster assumes that throughput rises with p; a zero-mean process would not). A level is never believed to
-      process more than a higher one was measured to.
+      (Dragster assumes that throughput rises with p; a zero-mean process would not). A level never counts as
+      processing more than a higher one was measured to.
     - "Separate models for different upstream data rates" (``per_rate``): measurements are remembered by operator and
       rate, and only those of the present rate train its model. Otherwise H^t trains it.
-    - At a rate, a level that has sufficed for ``MEAN_OF`` evaluations is kept.
+    - At a rate, a level that has been enough for ``MEAN_OF`` evaluations is kept.
     - lambda is the true arrival rate, carried through the DAG by this evaluation's flow ratios, though Dragster itself
-      finds one bottleneck after the other: it is not to lose for that.
+      finds one bottleneck after the other: it should not lose because of that.
     - The budget on all operators together, Dragster's other long-term constraint, is the bounds'.
 
 Reference:
@@ -54,17 +54,17 @@ Array = NDArray[np.float64]
 
 
 TOP_K = 5
-"""Observations averaged per level where H^t trains the model."""
+"""Observations averaged per level if H^t trains the model."""
 RATE_STEP = 0.05
 """Rates that differ by less than about this share count as the same."""
 MAX_RATES = 50
-"""Rates that are remembered of an operator, the last ones seen."""
+"""Most recent rates that are remembered per operator."""
 MAX_PRICE = 1.0
 """Highest price: aiming at twice the rate is enough, whatever was missed."""
 MEAN_OF = 5
 """Evaluations that a level's mean remembers."""
 RESIDUAL_SD, LENGTH, NOISE_SD = 0.1, 1.0, 0.02
-"""Of f(p) / p relative to its mean: standard deviation of the process, its length in log p, and of one measurement."""
+"""Of f(p) / p relative to its mean: standard deviation of the process, its length in log p, noise per measurement."""
 
 
 class DragsterOptions(Options):
@@ -73,7 +73,7 @@ class DragsterOptions(Options):
     Attributes:
         beta: Width of the upper confidence bound in standard deviations, >= 0.
         step: Step of the dual variable, relative to the share of lambda that is missed, >= 0.
-        per_rate: A model for each rate (its paper, as [ContTune] tells it); otherwise one for all.
+        per_rate: A model for each rate (as [ContTune] describes Dragster's paper); otherwise one for all.
         decision_thr: Least relative change of an operator's p that is worth a reconfiguration of the job, >= 0.
     """
 
@@ -133,7 +133,7 @@ class Dragster(BaseTuner[DragsterOptions]):
 
 
 class Point(NamedTuple):
-    """What is known of one level: mean ability, rows a second, and the evaluations behind it."""
+    """Knowledge of one level: mean ability, rows per second, and its number of evaluations."""
 
     ability: float
     evaluations: int = 1
@@ -144,9 +144,9 @@ Points = Mapping[int, Point]
 
 
 def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Array, Array] | None:
-    """Return mean and upper confidence bound of f over p = 1..p_max, rows a second, shape (p_max,).
+    """Return mean and upper confidence bound of f over p = 1..p_max, rows per second, shape (p_max,).
 
-    None if the points cannot be told apart from each other or from nothing in floating point.
+    None if floating point cannot distinguish the points from each other or from zero.
 
     Args:
         points: At least one.
@@ -176,20 +176,20 @@ def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Array, A
 
 
 def _ceiling(levels: Array, ability: Array, noise: Array, p: Array, beta: float) -> Array:
-    """Return what no p processes more than: the bound of the nearest level at or above it that was measured."""
+    """Return the most that each p processes: the bound of the nearest measured level at or above it."""
     measured = ability * (1 + beta * np.sqrt(noise))
     return np.array([min(measured[levels >= q], default=math.inf) for q in p])
 
 
 def _suffices(points: Points, now: int, aim: float, bounds: Bounds, evaluations: int | None = None) -> bool:
-    """Say whether no model is needed: the present level reaches the aim, and none below is left to try.
+    """Return whether no model is needed: the present level reaches the aim, and no lower one is left to try.
 
     Args:
-        points: What was measured.
+        points: The measured levels.
         now: The present level.
-        aim: Capacity aimed at, rows a second.
+        aim: Target capacity, rows per second.
         bounds: Allowed levels.
-        evaluations: Of the present level, after which nothing below is tried any more; None for never.
+        evaluations: Evaluations of the present level after which no lower one is tried any more; None for never.
     """
     here, below = points.get(now), points.get(now - bounds.step)
     if here is None or here.ability < aim:
@@ -200,13 +200,13 @@ def _suffices(points: Points, now: int, aim: float, bounds: Bounds, evaluations:
 
 
 def rate_name(rate: float) -> str:
-    """Return the name under which measurements at a rate are remembered."""
+    """Return the name under which measurements at a rate are stored."""
     return str(round(math.log1p(rate) / math.log1p(RATE_STEP)))
 
 
 @dataclass(frozen=True)
 class OperatorMemory:
-    """What is remembered of one operator: its price, and what was measured at each rate, the last seen rate last."""
+    """Memory of one operator: its price, and the measurements at each rate, the last seen rate last."""
 
     price: float = 0.0
     by_rate: Mapping[str, Points] = field(default_factory=dict)
@@ -214,14 +214,14 @@ class OperatorMemory:
     def with_measurement(self, rate: float, p: int, ability: float, step: float) -> OperatorMemory:
         """Return the memory after an evaluation: the dual step, and one more measurement at this rate.
 
-        The first evaluation at another rate takes no dual step: what it misses says nothing of what was chosen for that
+        The first evaluation at another rate takes no dual step: its shortfall says nothing about a p chosen for that
         rate.
 
         Args:
-            rate: lambda, rows a second, >= 0.
+            rate: lambda, rows per second, >= 0.
             p: The level that was measured.
-            ability: f(p), rows a second, > 0.
-            step: Of the dual variable.
+            ability: f(p), rows per second, > 0.
+            step: Step of the dual variable.
         """
         name, price = rate_name(rate), self.price
         if name == next(reversed(list(self.by_rate)), None):  # p was chosen for this rate
@@ -243,7 +243,7 @@ class OperatorMemory:
 
     @classmethod
     def read(cls, stored: object) -> OperatorMemory:
-        """Return a stored memory, as far as it can be understood."""
+        """Return a stored memory, as far as it is readable."""
         value = mapping(stored)
         pairs = [pair for entry in items(value.get("by_rate")) if len(pair := items(entry)) == 2]
         by_rate = {str(rate): points for rate, entry in pairs if (points := _points(entry))}

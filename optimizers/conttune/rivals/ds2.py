@@ -1,17 +1,17 @@
-"""DS2: all operators of a job at once, each in proportion to what it will have to take in.
+"""DS2: all operators of a job at once, each in proportion to the rate that it will have to take in.
 
 Symbols, in topological order:
-    PA / p       processing ability of one task, rows a second of useful time
-    lambda_in    rows a second that an operator receives once all before it have their new p
+    PA / p       processing ability of one task, rows per second of useful time
+    lambda_in    rows per second that an operator receives once all before it have their new p
     factor       room for overheads that useful time does not show
     p'           ceil(lambda_in / (PA / p) (1 + factor))
 
-Where lambda_in comes from:
+Origin of lambda_in:
     ``producer``, as published: lambda_out = output ability (the true output rate) * lambda_in / PA, and a consumer
-        takes in all of lambda_out of every operator that feeds it. Sources are never scaled; theirs is the output
+        takes in all of lambda_out of every operator upstream. Sources are never scaled; their lambda_out is the output
         ability, or the true arrival rate.
-    ``consumer``, the fair form: each edge carries what its consumer was seen to receive for a row that its producer
-        took in. Rows that are split over several consumers, or queue on the way, are counted right.
+    ``consumer``, the fair form: each edge carries the rows that its consumer was seen to receive per row that its
+        producer took in. This counts rows correctly that are split over several consumers, or queue on the way.
 
 Reference:
     Kalavri et al., "Three steps is all you need: fast, accurate, automatic scaling decisions for distributed streaming
@@ -41,13 +41,13 @@ class Ds2Options(Options):
 
     Attributes:
         rates: ``consumer`` (the fair form) or ``producer`` (as published).
-        known_arrival_rate: A source emits what truly arrives; otherwise its output ability. An app as one operator
-            then counts on what it processes.
+        known_arrival_rate: A source emits its true arrival rate; otherwise its output ability, and an app as one
+            operator is sized for what it processes.
         factor: Room for overheads, as a ratio, >= 0.
         decision_thr: Least relative change of an operator's p that is worth a reconfiguration of the job, >= 0; at 0
             DS2 acts in every evaluation in which its suggestion differs.
         stop_rule: After an own step none follows until the load changes or the job does not keep up: measurements that
-            scatter around a limit would move it to and fro. Not DS2's, but what its rivals have.
+            scatter around a limit would move it up and down. Not DS2's, but its rivals have it.
         slack: Relative change of an operator's rate that ends that rest, [0, 1).
         backpressure_thr: Backpressured ratio from which a job does not keep up, [0, 1].
     """
@@ -98,7 +98,7 @@ class Ds2(BaseTuner[Ds2Options]):
 
 
 def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:
-    """Return lambda_in of every operator from rates counted where rows arrive."""
+    """Return lambda_in of every operator from rates counted at the receiving end."""
     if options.known_arrival_rate:
         return job.rates(job.ratios())
     sources = tuple(replace(o, arrival=_intake(job, o)) if _is_source(job, o) else o for o in job.operators)
@@ -106,7 +106,7 @@ def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:
 
 
 def rates_by_producer(job: Job, options: Ds2Options) -> Rates:
-    """Return lambda_in of every operator from rates counted where rows are emitted."""
+    """Return lambda_in of every operator from rates counted at the emitting end."""
     taken: dict[str | None, float | None] = {}
     emitted: dict[str | None, float | None] = {}
     for operator in job.operators:
@@ -134,7 +134,7 @@ def _output(operator: Operator, rate: float | None) -> float | None:
 
 
 def _intake(job: Job, operator: Operator) -> float | None:
-    """Return what a source would take in if nothing held it back: its rate, scaled as its output would be."""
+    """Return the unthrottled intake of a source: its rate, scaled as its output would be."""
     if operator.id is None or operator.output_ability is None:
         return operator.rate
     emitted = next((o.rows_out_per_s for o in job.app.operators if o.operator == operator.id), None)

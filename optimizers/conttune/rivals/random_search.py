@@ -1,11 +1,13 @@
-"""Random search: any p for an operator until it has the least one that suffices.
+"""Random search: any p for an operator until it has the least one that is enough.
 
-What is assumed, because [ContTune] says only that the search is bounded by ContTune's p_max and ends "once it finds the
+Assumptions, because [ContTune] says only that the search is bounded by ContTune's p_max and ends "once it finds the
 same optimal levels of parallelism given by the above methods":
-    - A live search cannot know what others would find. An operator has its optimum if p suffices and, by linear
-      scaling, p - 1 would not, with ``tolerance`` to spare: PA >= lambda and PA (p - 1) / p < lambda (1 + tolerance).
-    - Operators are searched each on its own, all in one reconfiguration: one that has its optimum is kept. Drawing all
-      of N operators anew each time would take p_max^N trials, and the paper reports about as many as p_max has levels.
+    - A live search cannot know what others would find. An operator has its optimum if p is enough and, by linear
+      scaling, p - 1 would not be, with ``tolerance`` to spare: PA >= lambda and
+      PA (p - 1) / p < lambda (1 + tolerance).
+    - Operators are searched separately, all in one reconfiguration: an operator that has its optimum is kept. Drawing
+      all of N operators again each time would take p_max^N trials, and the paper reports about as many as p_max has
+      levels.
     - Trials are drawn with replacement, but never the present level. The number of draws so far, kept in Memory, is the
       seed: the same Memory gives the same trial.
 """
@@ -31,9 +33,9 @@ class RandomSearchOptions(Options):
 
     Attributes:
         p_max: Highest level that is tried, >= 1, within the bounds; None for the upper bound.
-        tolerance: By how much the level below may seem to suffice, as a ratio, >= 0.
+        tolerance: By how much the level below may seem to be enough, as a ratio, >= 0.
         seed: First part of every draw's seed, >= 1.
-        known_arrival_rate: lambda is what truly arrives; otherwise what is processed.
+        known_arrival_rate: lambda is the true arrival rate; otherwise the processed rate.
     """
 
     p_max: int | None = Field(None, ge=1)

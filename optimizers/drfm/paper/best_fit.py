@@ -1,6 +1,6 @@
 """Best fit decreasing: each item goes to the bin with the least free space that it fits in, or to a new one.
 
-Free spaces are kept sorted in blocks, so that an item costs the square root of the number of bins.
+Free spaces are kept sorted in blocks, so an item costs the square root of the number of bins.
 
 Reference: [DRFM] Section 2.1; Coffman, Garey, Johnson, "Approximation Algorithms for Bin Packing: A Survey", 1997.
 """
@@ -15,7 +15,7 @@ from millrace.optimizers.drfm.problem import Floats, Ints
 
 BLOCK = 512
 ROUNDING = 1e-9
-"""Share of the capacity by which a sum may be over it."""
+"""Share of the capacity by which a sum may exceed it."""
 
 
 class Gaps:
@@ -46,7 +46,7 @@ class Gaps:
         return best
 
     def put(self, free: float, number: int) -> None:
-        """Put a bin in."""
+        """Insert a bin."""
         if not self._blocks:
             self._blocks, self._tops = [[(free, number)]], [(free, number)]
             return
@@ -64,10 +64,10 @@ def pack(sizes: Floats, free: Floats, bins: Ints, capacity: float, first_new: in
     """Return the bin of each item, shape (I,).
 
     Args:
-        sizes: Of the items, shape (I,), >= 0; equal ones are taken in their order.
-        free: Free space of the bins that there are, shape (B,).
+        sizes: Sizes of the items, shape (I,), >= 0; equal ones are taken in their order.
+        free: Free space of the existing bins, shape (B,).
         bins: Their numbers, shape (B,).
-        capacity: Of a new bin; an item larger than that has one to itself.
+        capacity: Capacity of a new bin; an item larger than that gets its own.
         first_new: Number of the first new bin.
     """
     slack = ROUNDING * capacity

@@ -15,7 +15,7 @@ from millrace.optimizers.drfm.problem import Floats
 
 GRID = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0)
 SHORTEST = 3
-"""Periods of history below which there is nothing to fit on."""
+"""Fewest periods of history that can be fitted."""
 
 
 def forecast_error(forecaster: Forecaster, history: Floats, ahead: int = 1) -> float:
@@ -23,7 +23,7 @@ def forecast_error(forecaster: Forecaster, history: Floats, ahead: int = 1) -> f
 
     Args:
         forecaster: Any.
-        history: Rates, shape (T, S), T > ``ahead``; NaN where one was missed, which counts for nothing.
+        history: Rates, shape (T, S), T > ``ahead``; NaN for missed rates, which are ignored.
         ahead: Periods ahead that are judged, >= 1.
     """
     state = forecaster.start(history[0])
@@ -41,9 +41,9 @@ def fit(history: Floats, ahead: int = 1, grid: Sequence[float] = GRID) -> Holt:
     """Return Holt's model with the parameters that would have forecast a history best.
 
     Args:
-        history: Rates, shape (T, S), T >= 3, >= 0; NaN where one was missed.
+        history: Rates, shape (T, S), T >= 3, >= 0; NaN for missed rates.
         ahead: Periods ahead that count, >= 1.
-        grid: Values that each parameter is chosen from; of equally good ones the first is taken.
+        grid: Values to choose each parameter from; of equally good ones the first is used.
 
     Raises:
         MillraceError: If the history is too short.

@@ -1,6 +1,6 @@
 """Algorithm 1 of the paper and the five strategies that fill it in: PAR, ARI, ARD, DRF, DRF-M.
 
-Overloaded nodes give streams away, the others take them and the new ones, best fit decreasing:
+Overloaded nodes give streams away; the others take them and the new streams, best fit decreasing:
 
     PAR    all streams placed from scratch by last rates, every period
     ARI    overloaded nodes give away the slowest streams
@@ -8,10 +8,10 @@ Overloaded nodes give streams away, the others take them and the new ones, best 
     DRF    overloaded nodes give away the streams that will rise most, by forecasts
     DRF-M  the same, by expectations with metadata
 
-DRF and DRF-M differ in what the problem's ``mean`` holds, and in nothing else.
+DRF and DRF-M differ only in the problem's ``mean``.
 
-Reference: [DRFM] Sections 2.2, 2.5 and 6.1.2. Where the text is silent: a stream that is alone on a node stays; ties go
-to the lower number; nodes that could be empty are drained afterwards (:func:`drain`), else their number only grows.
+Reference: [DRFM] Sections 2.2, 2.5 and 6.1.2. If the text is silent: a stream that is alone on a node stays; ties go to
+the lower number; nodes that could be empty are drained afterwards (:func:`drain`), otherwise their number only grows.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from millrace.optimizers.drfm.paper.best_fit import ROUNDING, pack
 from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
 
 BINS = 256
-"""Emptiest nodes that a node is drained to: sorting all of a large cluster for each would take longer than the rest."""
+"""Emptiest nodes that a node can be drained to: sorting all of a large cluster for each would dominate the time."""
 
 
 class StrategyOptions(Options):
-    """Knobs of Algorithm 1.
+    """Options of Algorithm 1.
 
     Attributes:
         ahead: Periods that forecasts look ahead (the paper's k), >= 1; no further than the problem does.
         accepts: Share of the capacity below which a node takes streams, (0, 1].
         full: Share of the capacity that may be used, (0, 1]; the paper uses all.
         drains: Share of the capacity below which a node is drained if its streams fit elsewhere, [0, 1].
-        tries: Nodes that may be tried to be drained in a period, >= 1.
+        tries: Most attempts to drain a node per period, >= 1.
         latency_s: Delay from which a node counts as overloaded (the QoS bound L), > 0.
     """
 
@@ -54,7 +54,7 @@ class StrategyOptions(Options):
 
 
 Sizes = Callable[[Problem, StrategyOptions], Floats]
-"""Size of each stream, shape (S,): what is summed on a node, and the decreasing order of placement."""
+"""Size of each stream, shape (S,): it is summed per node, and streams are placed by decreasing size."""
 Urgency = Callable[[Problem, StrategyOptions], Floats]
 """Urgency of each stream, shape (S,): an overloaded node gives the most urgent ones away first."""
 
@@ -65,9 +65,9 @@ def last_rate(problem: Problem, _: StrategyOptions) -> Floats:
 
 
 def expected_rate(problem: Problem, options: StrategyOptions) -> Floats:
-    """Size: the greater of the rates that are expected in the next and the k-th period.
+    """Size: the greater of the rates expected in the next and in the k-th period.
 
-    The paper sums forecasts without saying for which period; both ends keep a node from filling up in between.
+    The paper sums forecasts without naming a period; both ends keep a node from filling up in between.
     """
     return np.asarray(np.maximum(problem.mean[0], _furthest(problem, options)))
 
@@ -97,11 +97,11 @@ class Strategy:
     """A way to fill in Algorithm 1.
 
     Attributes:
-        sizes: PlacementOrder, and what a node's load is the sum of: last rates for PAR, ARI and ARD, expectations for
-            DRF and DRF-M.
+        sizes: PlacementOrder, and the terms of a node's load: last rates for PAR, ARI and ARD, expectations for DRF and
+            DRF-M.
         urgency: PickStreamsToMove.
-        from_scratch: PAR: every node counts as overloaded and none accepts streams, so that all go to new ones.
-        options: Knobs.
+        from_scratch: PAR: every node counts as overloaded and none accepts streams, so all go to new ones.
+        options: The options.
     """
 
     sizes: Sizes
@@ -110,7 +110,7 @@ class Strategy:
     options: StrategyOptions = field(default_factory=StrategyOptions)
 
     def plan(self, problem: Problem) -> Plan:
-        """Return where every stream is to enter."""
+        """Return the node of every stream."""
         options, capacity = self.options, self.options.full * problem.capacity
         sizes = self.sizes(problem, options)
         sums = problem.sums(sizes)
@@ -129,7 +129,7 @@ class Strategy:
     def _overloaded(self, problem: Problem, sums: Floats) -> Bools:
         """IsOverloaded: the sum is beyond capacity, or the delay beyond the bound, shape (N,).
 
-        Section 2.5 has the delay only, Figure 5 the sum (12 > 10); either is reason enough.
+        Section 2.5 has only the delay, Figure 5 the sum (12 > 10); either is enough here.
         """
         if self.from_scratch:
             return np.ones(len(sums), dtype=bool)
@@ -158,18 +158,18 @@ class Strategy:
 
 
 def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: StrategyOptions) -> Ints:
-    """Return a placement with fewer nodes, where the streams of a node all fit elsewhere.
+    """Return a placement with fewer nodes, if the streams of a node all fit elsewhere.
 
-    Reference: ours. [DRFM] adds nodes (Algorithm 1, line 12) and never says when one goes; its Figure 11 cannot come
-    out without. Deviation: the emptiest nodes below a share of the capacity are tried, and only whole nodes are
+    Reference: ours. [DRFM] adds nodes (Algorithm 1, line 12) and never says when one is released; its Figure 11 is
+    impossible without. Deviation: the emptiest nodes below a share of the capacity are tried, and only whole nodes are
     emptied.
 
     Args:
         problem: The period's problem.
         node: The placement so far, shape (S,).
-        sizes: Of the streams, shape (S,).
+        sizes: Sizes of the streams, shape (S,).
         over: Nodes that were overloaded, shape (N,): neither drained nor filled.
-        options: Knobs.
+        options: The options.
     """
     count = max(problem.nodes, int(node.max()) + 1 if len(node) else 0)
     sums = np.bincount(node, weights=sizes, minlength=count)
@@ -207,4 +207,4 @@ STRATEGIES: Mapping[str, Callable[[StrategyOptions], Strategy]] = {
     "drf": _strategy(expected_rate, greatest_rise),
     "drfm": _strategy(expected_rate, greatest_rise),
 }
-"""Makers of the strategies by name."""
+"""Constructors of the strategies by name."""

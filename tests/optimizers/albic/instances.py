@@ -36,7 +36,7 @@ def problem(
 
 
 def uneven(nodes: int, each: int, budget: float, seed: int, removed: Sequence[int] = ()) -> Problem:
-    """Nodes with as many groups, 50 points on average, a fifth of them 20 points off."""
+    """Nodes with the same number of groups, 50 points on average, a fifth of them 20 points off."""
     rng = np.random.default_rng(seed)
     load = 50 / each * rng.uniform(0.95, 1.05, nodes * each)
     node = np.repeat(np.arange(nodes), each)

@@ -17,7 +17,7 @@ def ints(values: Sequence[int]) -> Ints:
 
 
 def flows(edges: Sequence[tuple[int, int, float]], saved: float = 0.5) -> Flows:
-    """Edges as (producer, consumer, rate); each end saves ``saved`` points a row."""
+    """Edges as (producer, consumer, rate); each end saves ``saved`` points per row."""
     if not edges:
         return Flows()
     rate = np.array([e[2] for e in edges], dtype=float)
@@ -54,7 +54,7 @@ def pairs(count: int, nodes: int, budget: float, seed: int = 0) -> Problem:
     """Two operators of ``count`` groups, one-to-one, no pair together; together, a pair does half the work."""
     rng = np.random.default_rng(seed)
     first = np.arange(count) % nodes
-    further = 1 + (np.arange(count) // nodes + rng.integers(nodes - 1)) % (nodes - 1)  # as many on every node
+    further = 1 + (np.arange(count) // nodes + rng.integers(nodes - 1)) % (nodes - 1)  # the same number on every node
     node = np.concatenate([first, (first + further) % nodes])
     load = rng.uniform(4.5, 5.5, 2 * count)
     rate = np.minimum(load[:count], load[count:])
@@ -72,7 +72,7 @@ def pairs(count: int, nodes: int, budget: float, seed: int = 0) -> Problem:
 
 
 def chains(chains: int, length: int, nodes: int, seed: int = 0, budget: float = 2.0) -> Problem:
-    """Operators of ``chains`` groups each, group for group in a row, all thrown over the nodes."""
+    """Operators of ``chains`` groups each, connected group by group in a row, scattered over the nodes."""
     groups = chains * length
     edges = [(k, k + chains, 1.0) for k in range(groups - chains)]
     node = np.random.default_rng(seed).permutation(groups) % nodes
@@ -81,7 +81,7 @@ def chains(chains: int, length: int, nodes: int, seed: int = 0, budget: float = 
 
 
 def after(given: Problem, node: Ints) -> Problem:
-    """The same cluster a period later, placed like that."""
+    """The same cluster a period later, with this placement."""
     return replace(given, node=node)
 
 

@@ -39,7 +39,7 @@ def look(measured: KeyGroups | None, **changes: Any) -> Signals:
 
 
 def running(executors: int, placement: Mapping[str, tuple[int, ...]] | None = None, cores: int = 1) -> Deployment:
-    """Return a Deployment of so many executors."""
+    """Return a Deployment with this number of executors."""
     current = deployment(executors * cores)
     app = replace(current.apps[APP], executor=ExecutorSize(cores, 1024), placement=placement or {})
     return replace(current, apps={APP: app})

@@ -43,7 +43,7 @@ def test_bound_when_draining_exceeds_the_budget_then_is_the_shortage():
     assert lower_bound(posed) <= least_distance(posed)
 
 
-def test_bound_when_prices_differ_then_counts_what_they_buy():
+def test_bound_when_prices_differ_then_counts_what_the_budget_buys():
     cheap = problem([10.0] * 4, [0] * 4, 2, 2, cost=[1.0] * 4)
     dear = problem([10.0] * 4, [0] * 4, 2, 2, cost=[1.0, 3.0, 3.0, 3.0])
 
@@ -52,7 +52,7 @@ def test_bound_when_prices_differ_then_counts_what_they_buy():
     assert lower_bound(dear) <= least_distance(dear) + 1e-9
 
 
-def test_bound_when_only_some_sums_exist_then_sees_it(monkeypatch):
+def test_bound_when_only_some_sums_exist_then_uses_that(monkeypatch):
     # node 0 is 20 above the mean and has groups of 4.2 and of 2.5: no five of them weigh about 20
     load = [4.2] * 12 + [2.5] * 8 + [2.5] * 12 + [2.5] * 20
     posed = problem(load, [0] * 20 + [1] * 12 + [2] * 20, 3, 5)
@@ -62,7 +62,7 @@ def test_bound_when_only_some_sums_exist_then_sees_it(monkeypatch):
     assert fine > lower_bound(posed) + 0.1
 
 
-def test_sums_when_a_pair_is_possible_then_its_deviation_is_told():
+def test_sums_when_a_pair_is_possible_then_returns_its_deviation():
     sums = SubsetSums([np.array([4.0, 3.0]), np.array([1.0])], np.array([3.0, -3.0]), np.ones(2), np.array([2, 1]), 2)
 
     assert sums.delta(0, 0, 0) == pytest.approx(3.0, abs=0.01)

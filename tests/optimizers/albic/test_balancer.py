@@ -18,7 +18,7 @@ TINY = examples(40)
 
 @FEW
 @given(problems(), st.integers(0, 3))
-def test_plan_when_anything_valid_is_posed_then_keeps_every_limit(posed, seed):
+def test_plan_of_any_valid_problem_keeps_every_limit(posed, seed):
     assert_valid(posed, balance(posed, seed=seed))
 
 
@@ -40,7 +40,7 @@ def test_plan_when_groups_are_pinned_then_pins_hold_or_those_groups_stay(data):
 
 @TINY
 @given(st.data())
-def test_bound_when_all_plans_can_be_listed_then_none_undercuts_it(data):
+def test_bound_is_undercut_by_none_of_all_plans(data):
     posed = data.draw(problems(groups=5, nodes=3))
     best = least_distance(posed)
 
@@ -162,13 +162,13 @@ def test_plan_when_there_is_no_group_then_is_empty():
 
 
 def test_plan_when_a_move_does_not_help_then_is_not_made():
-    # nothing brings the giant's node down, and the others are even
+    # nothing lowers the giant's node, and the others are even
     posed = problem([50.0, 10.0, 10.0], [0, 1, 2], 3, 10)
 
     assert balance(posed).node.tolist() == [0, 1, 2]
 
 
-def test_plan_when_a_cap_is_exceeded_then_moves_away_what_exceeds_it():
+def test_plan_when_a_cap_is_exceeded_then_moves_the_excess():
     memory = Caps(np.array([[4.0, 4.0, 1.0, 1.0]]), np.array([[6.0, 6.0]]))
     posed = problem([5.0, 5.0, 5.0, 5.0], [0, 0, 1, 1], 2, 2, caps=memory)
 
@@ -187,7 +187,7 @@ def test_plan_when_balance_would_exceed_a_cap_then_keeps_the_cap():
     assert np.bincount(plan.node, minlength=2).tolist() == [3, 1]
 
 
-def test_pins_when_they_exceed_the_budget_then_are_dropped_whole():
+def test_pins_that_exceed_the_budget_are_dropped_as_a_whole():
     posed = problem([5.0] * 6, [0] * 3 + [1] * 3, 2, 2)
     pinned = np.array([1, 1, 1, -1, -1, -1])
 
@@ -197,7 +197,7 @@ def test_pins_when_they_exceed_the_budget_then_are_dropped_whole():
     assert "pins dropped" in plan.stage
 
 
-def test_pins_when_they_lead_onto_a_removed_node_then_are_dropped():
+def test_pins_onto_a_removed_node_are_dropped():
     posed = problem([5.0] * 4, [0, 0, 1, 1], 2, 4, removed=[1])
 
     plan = balance(posed, pinned=np.array([1, -1, -1, -1]))
@@ -206,7 +206,7 @@ def test_pins_when_they_lead_onto_a_removed_node_then_are_dropped():
     assert "pins dropped" in plan.stage
 
 
-def test_pins_when_they_fit_then_the_rest_of_the_budget_balances():
+def test_pins_that_fit_leave_the_rest_of_the_budget_for_balance():
     posed = problem([5.0] * 8, [0] * 4 + [1] * 4, 2, 2)
 
     plan = balance(posed, pinned=np.array([1] + [-1] * 7))
@@ -224,7 +224,7 @@ def test_loads_are_those_of_the_present_placement():
     assert posed.distance(posed.node) == 3
 
 
-def test_plan_when_groups_could_take_turns_in_exceeding_a_cap_then_ends(monkeypatch):
+def test_plan_when_groups_could_alternate_in_exceeding_a_cap_then_ends(monkeypatch):
     posed = Problem(
         load=np.array([1.0, 4, 4, 0, 2]),
         node=np.array([2, 2, 0, 2, 1]),

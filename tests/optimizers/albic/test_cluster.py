@@ -40,12 +40,12 @@ def test_batch_on_several_cores_lasts_as_long_as_its_longest_task() -> None:
     assert of.batch_s(of.problem.node) == 3 == of.bound_s()
 
 
-def test_slow_worker_gets_less_and_the_bound_counts_what_workers_can_do() -> None:
+def test_slow_worker_gets_less_and_the_bound_counts_worker_speeds() -> None:
     slow = Speeds((0, 1), (0.5, 1.5))
     of = made(groups([1] * 8, [0, 0, 0, 0, 1, 1, 1, 1], speeds=slow), 2)
     assert of.batch_s(of.problem.node) == 4 / 0.5 and of.bound_s() == 8 / 2
     assert np.bincount(planned(of)).tolist() == [2, 6] and of.batch_s(planned(of)) == of.bound_s()
-    # a worker that nobody knows yet counts as the mean one
+    # an unknown worker counts as the mean one
     assert made(groups([1] * 8, [0] * 8, speeds=slow), 2).bound_s() == 8 / 2
     assert made(groups([1] * 8, [1] * 8, speeds=Speeds((1,), (2.0,))), 2).bound_s() == pytest.approx(8 / 3)
     longest = made(groups([6, 1, 1], [0, 0, 1], speeds=slow), 2)
@@ -58,13 +58,13 @@ def test_new_workers_take_the_lowest_free_numbers() -> None:
     assert [of.workers[i] if i >= 0 else -1 for i in of.problem.node] == [1, 1, 3, -1]
 
 
-def test_workers_with_the_least_to_do_are_emptied() -> None:
+def test_workers_with_the_least_load_are_emptied() -> None:
     of = made(groups([5, 1, 2, 9], [0, 1, 2, 3]), 2, budget=float("inf"))
     assert {of.workers[i] for i in np.flatnonzero(of.problem.removed)} == {1, 2}
     assert {of.workers[i] for i in planned(of)} == {0, 3}
 
 
-def test_budget_is_that_of_all_stages_together() -> None:
+def test_budget_is_shared_by_all_stages() -> None:
     of = made(groups([4, 1, 1, 1], [0] * 8, second=[1, 1, 1, 1]), 2, budget=2)
     node = planned(of)
     assert of.problem.spent(node) <= 2
@@ -72,7 +72,7 @@ def test_budget_is_that_of_all_stages_together() -> None:
     assert of.stage_s(of.stages[0], node) == 4
 
 
-def test_group_that_rests_stays() -> None:
+def test_resting_group_stays() -> None:
     of = made(groups([4, 4, 1, 1], [0, 0, 0, 0]), 2)
     node = planned(of, fixed=[0, 1])
     assert (node[:2] == of.problem.node[:2]).all() and (node[2:] != of.problem.node[2:]).all()
@@ -99,7 +99,7 @@ def test_memory_and_time_of_cores_stay_below_their_limits() -> None:
 
 
 @pytest.mark.parametrize("options", [{"cost": "state"}, {"max_state_mb": 5.0}, {"max_memory_mb": 5.0}])
-def test_state_that_costs_and_was_not_measured_is_named(options: dict[str, object]) -> None:
+def test_expensive_unmeasured_state_is_named(options: dict[str, object]) -> None:
     with pytest.raises(MillraceError, match=r"key_groups\.(state|memory)_bytes"):
         made(groups([1, 1], [0, 1]), 2, **options)
 
@@ -123,8 +123,8 @@ def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
     assert len(of.problem.kept) == executors
 
 
-def test_groups_that_few_others_feed_go_beside_them_where_that_saves_more() -> None:
-    """Four groups of each stage, one to one, everyone far from its input."""
+def test_groups_with_few_producers_join_them_if_that_saves_more() -> None:
+    """Four groups of each stage, one to one, each far from its input."""
     flows = Flows((0, 1, 2, 3), (4, 5, 6, 7), (1_000_000,) * 4, s_per_mb=0.5)
     measured = groups([1] * 4, [0, 0, 1, 1, 1, 1, 0, 0], second=[1] * 4, flows=flows)
     of = made(measured, 2)
@@ -136,13 +136,13 @@ def test_groups_that_few_others_feed_go_beside_them_where_that_saves_more() -> N
     assert (planned(made(measured, 2, remote_s_per_mb=0.0)) == of.problem.node).all()
 
 
-def test_balance_is_not_given_up_for_what_is_near() -> None:
+def test_balance_is_not_given_up_for_locality() -> None:
     flows = Flows((0, 0, 0, 0), (4, 5, 6, 7), (1_000_000,) * 4, s_per_mb=0.1)
     of = made(groups([1] * 4, [0, 1, 0, 1, 0, 1, 0, 1], second=[1] * 4, flows=flows), 2)
     assert of.batch_s(planned(of)) <= of.batch_s(of.problem.node)
 
 
-def test_load_that_is_measured_beside_its_input_is_more_elsewhere() -> None:
+def test_load_measured_next_to_its_input_is_higher_elsewhere() -> None:
     flows = Flows((0,), (1,), (2_000_000,), s_per_mb=0.25)
     of = made(groups([1], [0, 0], second=[1], flows=flows), 2)
     assert of.load(np.array([0, 0])).tolist() == [1, 1] and of.load(np.array([0, 1])).tolist() == [1, 1.5]

@@ -13,7 +13,7 @@ from tests.optimizers.albic.instances import problem, problems
 
 
 def periods_to_drain(posed, most=60):
-    """Apply plan after plan until removed nodes are empty; return how many it took."""
+    """Apply plan after plan until removed nodes are empty; return the number of plans."""
     for period in range(most):
         if not posed.removed[posed.node].any():
             return period
@@ -32,13 +32,13 @@ def cluster(kept=6, marked=2, each=10, load=5.0, budget=5.0, seed=0):
 
 @pytest.mark.parametrize("budget", [1, 3, 5, 20])
 @pytest.mark.parametrize("seed", range(3))
-def test_drain_when_nothing_is_overloaded_then_ends_as_soon_as_it_can(budget, seed):
+def test_drain_when_nothing_is_overloaded_then_ends_as_soon_as_possible(budget, seed):
     posed = cluster(budget=budget, seed=seed)
 
     assert periods_to_drain(posed) <= math.ceil(20 / budget) + 1
 
 
-def test_drain_when_nodes_are_overloaded_then_goes_on_beside_relief():
+def test_drain_when_nodes_are_overloaded_then_continues_alongside_relief():
     posed = cluster(budget=6)
     load = posed.load.copy()
     load[posed.node == 0] *= 2
@@ -64,8 +64,8 @@ def test_drain_when_a_giant_cannot_be_relieved_then_is_not_starved():
     assert periods_to_drain(posed) == 2
 
 
-def test_drain_when_a_heavy_group_fixes_the_distance_then_goes_on():
-    # what Lemma 2 promises of the paper's program, which stays where it is here
+def test_drain_when_a_heavy_group_fixes_the_distance_then_continues():
+    # the promise of Lemma 2 for the paper's program, which makes no progress here
     posed = problem([80.0, 40.0, 40.0, 40.0, 6.0], [0, 1, 2, 3, 4], 5, 1, removed=[4])
 
     assert periods_to_drain(posed) == 1
@@ -77,7 +77,7 @@ def test_drain_when_groups_have_no_load_then_counts_them_too():
     assert periods_to_drain(posed) == 2
 
 
-def test_drain_when_states_differ_in_size_then_begins_with_the_cheapest():
+def test_drain_when_states_differ_in_size_then_starts_with_the_cheapest():
     posed = problem([5.0] * 5, [0, 1, 2, 2, 2], 3, 4, removed=[2], cost=[1, 1, 9, 2, 2])
 
     plan = balance(posed)
@@ -87,7 +87,7 @@ def test_drain_when_states_differ_in_size_then_begins_with_the_cheapest():
 
 @examples(40)
 @given(problems(), st.integers(1, 4))
-def test_drain_leaves_ever_fewer_groups_on_removed_nodes(posed, budget):
+def test_drain_leaves_fewer_and_fewer_groups_on_removed_nodes(posed, budget):
     at_home = np.maximum(posed.node, 0)
     posed = replace(posed, node=at_home, budget=float(budget), cost=np.ones(posed.groups), caps=None)
 

@@ -16,13 +16,13 @@ from tests.optimizers.albic.jobs import problem, problems
 
 @given(problems(unplaced=False), st.integers(0, 1000))
 @examples(80)
-def test_gains_are_what_the_objective_falls_by(given: Problem, luck: int) -> None:
+def test_gains_are_the_decrease_of_the_objective(given: Problem, luck: int) -> None:
     rng = np.random.default_rng(luck)
     k, m = (int(i) for i in rng.integers(0, given.groups, 2))
     assume(given.node[k] != given.node[m])
     assume(not given.removed[given.node[[k, m]]].any())
     context = search_context(replace(given, budget=np.inf), np.ones(len(given.flows.rate), dtype=bool), JointOptions())
-    # the mean is taken as it was, so that the objective is compared with the tolerance wide and the mean still
+    # the mean is unchanged, to compare the objective with the tolerance wide and the mean still
     still = replace(context, prices=replace(context.prices, strictness=0.0))
     first, second = np.array([k]), np.array([m])
     gain = gains(still, placement_state(still, given.node), pair_savings(still), first, second, given.cost)[0]
@@ -31,7 +31,7 @@ def test_gains_are_what_the_objective_falls_by(given: Problem, luck: int) -> Non
     assert np.isclose(gain, objective(still, given.node) - objective(still, node), atol=1e-6)
 
 
-def test_exchange_when_neither_may_go_alone_then_they_change_places() -> None:
+def test_exchange_when_neither_can_move_alone_then_swaps_them() -> None:
     # two nodes, each with half of two heavy pairs: single moves leave one node with three, the exchange is even
     given = problem(
         [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=2, operator=[0, 1, 1, 0]
@@ -43,7 +43,7 @@ def test_exchange_when_neither_may_go_alone_then_they_change_places() -> None:
     assert given.spent(node) == 2
 
 
-def test_swap_when_the_budget_is_for_one_then_nobody_changes_places() -> None:
+def test_swap_when_the_budget_allows_only_one_move_then_is_not_made() -> None:
     given = problem(
         [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=1, operator=[0, 1, 1, 0]
     )

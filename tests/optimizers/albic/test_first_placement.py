@@ -13,7 +13,7 @@ from tests.optimizers.albic.jobs import pairs, problem, problems
 
 @given(problems())
 @examples(60)
-def test_place_when_anything_is_asked_then_every_group_is_on_a_kept_node(given: Problem) -> None:
+def test_place_puts_every_group_on_a_kept_node(given: Problem) -> None:
     node = place_first(given).node
     assert not given.removed[node].any()
     assert node.shape == given.node.shape
@@ -48,6 +48,6 @@ def test_place_when_nodes_are_unequal_then_larger_ones_get_more() -> None:
     assert raw[0] > 2 * raw[1:].max()
 
 
-def test_place_when_asked_twice_then_says_the_same() -> None:
+def test_place_when_repeated_then_is_the_same() -> None:
     given = pairs(50, 7, 10)
     np.testing.assert_array_equal(place_first(given, seed=2).node, place_first(given, seed=2).node)

@@ -9,12 +9,12 @@ FULL = [(k, j, 1.0) for k in range(4) for j in range(4, 8)]
 """Four groups that each pass as much to each of four."""
 
 
-def test_heavy_when_all_is_spread_evenly_then_no_pair_is() -> None:
+def test_heavy_when_all_is_spread_evenly_then_finds_no_pair() -> None:
     spread = problem([0, 1] * 4, nodes=2, edges=FULL, operator=[0] * 4 + [1] * 4)
     assert not heavy(spread).any()
 
 
-def test_heavy_when_one_to_one_then_every_pair_is() -> None:
+def test_heavy_when_one_to_one_then_finds_every_pair() -> None:
     assert heavy(pairs(10, 5, 5)).all()
 
 
@@ -23,7 +23,7 @@ def test_heavy_without_zero_edges_never_names_one_to_one() -> None:
     assert not heavy(pairs(10, 5, 5), zero_edges=False).any()
 
 
-def test_heavy_when_an_edge_carries_just_the_factor_then_is_not() -> None:
+def test_heavy_when_an_edge_carries_exactly_the_factor_then_is_not_heavy() -> None:
     edges = [(0, 1, 3.0), (0, 2, 1.0)]  # avg is 4 / 2 = 2
     at = problem([0, 1, 1], nodes=2, edges=edges, operator=[0, 1, 1])
     assert heavy(at, 1.5).tolist() == [False, False]
@@ -36,7 +36,7 @@ def test_downstream_when_two_operators_follow_then_counts_both() -> None:
     assert downstream(forked)[1:].tolist() == [0] * 5
 
 
-def test_heavy_when_a_group_passes_rows_to_itself_then_that_is_no_pair() -> None:
+def test_heavy_when_a_group_passes_rows_to_itself_then_finds_no_pair() -> None:
     looped = problem([0, 1], nodes=2, edges=[(0, 0, 9.0)], operator=[0, 1])
     assert not heavy(looped).any()
 
@@ -60,7 +60,7 @@ def test_partition_when_there_are_cliques_then_none_is_cut() -> None:
     assert np.bincount(parts).tolist() == [12, 12, 12, 12]
 
 
-def test_partition_when_asked_twice_then_says_the_same() -> None:
+def test_partition_when_repeated_then_is_the_same() -> None:
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 200, 800), rng.integers(0, 200, 800)
     worth = rng.random(800)
@@ -79,11 +79,11 @@ def test_partition_when_vertices_are_few_then_each_is_alone() -> None:
     assert partition(np.ones(3), (ints([0]), ints([1])), np.ones(1), 5).tolist() == [0, 1, 2]
 
 
-def test_partition_when_there_is_one_part_or_nothing_then_asks_nobody() -> None:
+def test_partition_of_one_part_or_nothing_runs_no_partitioner() -> None:
     assert partition(np.ones(3), (ints([0]), ints([1])), np.ones(1), 1).tolist() == [0, 0, 0]
     assert len(partition(np.ones(0), (ints([]), ints([])), np.ones(0), 3)) == 0
 
 
-def test_partition_when_nothing_weighs_anything_then_there_are_parts() -> None:
+def test_partition_when_nothing_has_weight_then_still_makes_parts() -> None:
     parts = partition(np.zeros(10), (ints([0, 1]), ints([0, 2])), np.zeros(2), 2)
     assert set(parts.tolist()) == {0, 1}

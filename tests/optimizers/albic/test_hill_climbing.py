@@ -16,7 +16,7 @@ from tests.optimizers.albic.jobs import problem, problems
 
 @given(problems(unplaced=False))
 @examples(80)
-def test_climb_when_done_then_nothing_is_worse_and_the_budget_is_kept(given: Problem) -> None:
+def test_climb_makes_nothing_worse_and_keeps_the_budget(given: Problem) -> None:
     context = search_context(given, np.ones(len(given.flows.rate), dtype=bool), JointOptions())
     node = climb(context, given.node)
     assert given.spent(node) <= given.budget + 1e-9
@@ -32,14 +32,14 @@ def test_placement_state_has_the_loads_of_the_problem(given: Problem) -> None:
     assert seen.mean == pytest.approx(given.mean(given.node))
 
 
-def test_climb_when_a_pair_can_meet_then_does_where_balance_is_better() -> None:
+def test_climb_when_a_pair_can_meet_then_does_so_on_the_better_balanced_node() -> None:
     # either group may move; node 0 has more to give
     given = problem([0, 0, 0, 1, 1, 1], nodes=2, load=[5.0, 5.0, 6.0, 5.0, 5.0, 4.0], edges=[(0, 3, 5.0)], budget=1)
     node = climb(search_context(given, np.ones(1, dtype=bool), JointOptions()), given.node)
     assert node[0] == node[3] == 1
 
 
-def test_climb_when_a_group_is_fixed_then_its_partner_comes_to_it() -> None:
+def test_climb_when_a_group_is_fixed_then_its_partner_joins_it() -> None:
     given = problem([0, 0, 0, 1, 1, 1], nodes=2, load=[5.0, 5.0, 6.0, 5.0, 5.0, 4.0], edges=[(0, 3, 5.0)], budget=1)
     context = search_context(given, np.ones(1, dtype=bool), JointOptions())
     fixed = context.fixed.copy()
@@ -48,7 +48,7 @@ def test_climb_when_a_group_is_fixed_then_its_partner_comes_to_it() -> None:
     assert node[0] == node[3] == 0
 
 
-def test_climb_when_a_move_saves_too_little_then_it_is_not_made() -> None:
+def test_climb_when_a_move_saves_too_little_then_does_not_make_it() -> None:
     given = problem([0, 0, 1, 1], nodes=2, edges=[(0, 2, 0.05)], saved=0.5, budget=4)
     context = search_context(given, np.ones(1, dtype=bool), JointOptions())
     np.testing.assert_array_equal(climb(context, given.node), given.node)

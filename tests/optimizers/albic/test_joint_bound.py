@@ -19,13 +19,13 @@ def test_lower_is_undercut_by_no_placement_within_the_budget(given: Problem) -> 
     assert joint_lower_bound(given) <= best + 1e-9
 
 
-def test_lower_when_nothing_may_move_then_it_is_the_load_distance_now() -> None:
+def test_lower_when_nothing_may_move_then_is_the_present_load_distance() -> None:
     held = replace(pairs(20, 5, 0.0), budget=0.0)
     assert joint_lower_bound(held) == pytest.approx(held.distance(held.node))
 
 
 def test_lower_when_collocation_can_lower_a_node_then_counts_on_it() -> None:
-    # node 0 has 20, node 1 has 10: to bring the pair together on node 0 lowers it by all that both save
+    # node 0 has 20, node 1 has 10: bringing the pair together on node 0 lowers it by all that both save
     chance = problem([0, 0, 1], nodes=2, load=[10.0, 10.0, 10.0], edges=[(0, 2, 10.0)], saved=1.0, budget=1.0)
     best = min(chance.distance(node) for node in placements(chance))
     assert joint_lower_bound(chance) <= best

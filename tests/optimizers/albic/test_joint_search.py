@@ -30,12 +30,12 @@ def test_place_makes_a_whole_plan_within_the_budget(given: Problem) -> None:
 
 @given(problems())
 @settings(max_examples=15, deadline=None)
-def test_place_when_asked_twice_then_says_the_same(given: Problem) -> None:
+def test_place_when_repeated_then_is_the_same(given: Problem) -> None:
     np.testing.assert_array_equal(place(given, seed=3).node, place(given, seed=3).node)
 
 
 @pytest.mark.parametrize(("seed", "periods"), [(0, 11), (1, 11), (2, 11), (3, 11), (4, 12)])
-def test_place_when_groups_pair_up_then_all_meet_as_soon_as_they_can(seed: int, periods: int) -> None:
+def test_place_when_groups_pair_up_then_all_meet_as_soon_as_possible(seed: int, periods: int) -> None:
     given = pairs(100, 20, 10, seed)
     worst = 0.0
     for _ in range(periods):
@@ -74,7 +74,7 @@ def test_place_when_all_is_spread_evenly_then_the_plan_is_the_balancers() -> Non
     np.testing.assert_array_equal(place(given).node, balance(given).node)
 
 
-def test_place_when_nothing_is_to_be_gained_then_nothing_moves() -> None:
+def test_place_when_there_is_no_gain_then_nothing_moves() -> None:
     even = problem([0, 0, 1, 1], nodes=2, edges=[(0, 1, 4.0), (2, 3, 4.0)], operator=[0, 1, 0, 1], budget=4)
     assert not len(even.moved(place(even).node))
 
@@ -115,14 +115,14 @@ def test_place_when_nothing_has_a_place_then_partitions_for_free() -> None:
     assert fresh.distance(plan.node) <= 10
 
 
-def test_place_when_a_cap_is_reached_then_no_partner_is_brought_there() -> None:
+def test_place_when_a_cap_is_reached_then_brings_no_partner_there() -> None:
     given = problem([0, 1], nodes=2, edges=[(0, 1, 4.0)], operator=[0, 1], budget=1)
     assert given.collocation(place(given, options=JointOptions(least_gain=0)).node) in (0.0, 1.0)
     full = replace(given, caps=Caps(np.array([[1.0, 1.0]]), np.array([[1.5, 1.5]])))
     assert not len(full.moved(place(full).node))
 
 
-def test_place_when_one_node_is_left_then_everything_goes_there() -> None:
+def test_place_when_one_node_is_left_then_puts_everything_there() -> None:
     lonely = problem([0, 1, 1], nodes=2, edges=[(0, 1, 4.0)], budget=3, removed=[1])
     assert (place(lonely).node == 0).all()
 
@@ -146,8 +146,8 @@ def test_place_when_savings_are_unknown_then_the_busiest_pairs_meet() -> None:
     assert blind.collocation(plan.node) >= 0.9
 
 
-def test_place_when_a_plan_would_be_far_off_then_balance_goes_first() -> None:
-    # all load on one node, and partners there too: collocation alone would leave it so
+def test_place_when_a_plan_would_be_far_off_then_balances_first() -> None:
+    # all load on one node, and partners there too: collocation alone would leave it there
     edges = [(k, k + 10, 1.0) for k in range(10)]
     given = problem(
         [0] * 10 + [1] * 10,

@@ -1,4 +1,4 @@
-"""The order in which Spark starts tasks, and placements that take it into account."""
+"""The order in which Spark starts tasks, and placements that use it."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def ready_s(of: Stage, node: np.ndarray) -> float:
     return max(makespan_s(of.load[node == w].tolist(), of.cores) / of.speed[w] for w in workers)
 
 
-def test_tasks_start_by_rising_partition_on_the_core_that_is_free_first() -> None:
+def test_tasks_start_by_rising_partition_on_the_first_free_core() -> None:
     assert makespan_s([6, 1, 1, 1], 2) == 6
     assert makespan_s([1, 1, 1, 6], 2) == 7
     assert makespan_s([], 2) == 0
 
 
-def test_long_task_that_would_start_last_gets_others_that_start_after_it() -> None:
+def test_long_task_that_would_start_last_gets_tasks_that_start_after_it() -> None:
     of = stage([1, 1, 1, 6, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1])
     node = relieve(of, of.origin)
     assert ready_s(of, of.origin) == 7 and ready_s(of, node) == 6
 
 
 @given(LOADS, st.data())
-def test_never_longer_within_the_budget_and_what_may_not_move_stays(load: list[float], data: st.DataObject) -> None:
+def test_plan_is_never_longer_within_the_budget_and_pinned_groups_stay(load: list[float], data: st.DataObject) -> None:
     size, workers = len(load), 3
     ends = st.lists(st.integers(0, workers - 1), min_size=size, max_size=size)
     movable = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
@@ -60,7 +60,7 @@ def test_never_longer_within_the_budget_and_what_may_not_move_stays(load: list[f
 
 
 @given(LOADS, st.data())
-def test_marked_worker_is_given_nothing(load: list[float], data: st.DataObject) -> None:
+def test_marked_worker_gets_nothing(load: list[float], data: st.DataObject) -> None:
     origin = data.draw(st.lists(st.integers(0, 1), min_size=len(load), max_size=len(load)))
     of = stage(load, origin, 3, kept=np.array([True, True, False]))
     assert 2 not in relieve(of, of.origin)

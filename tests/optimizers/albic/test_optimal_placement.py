@@ -31,7 +31,7 @@ def planned(of: Cluster, fixed: Ints = NOTHING) -> Ints:
 
 
 def shortest_s(of: Cluster, node: Ints) -> float:
-    """Return the time of the shortest placement within the budget, seconds, by trying all."""
+    """Return the time of the shortest placement within the budget, in seconds, by trying all."""
     every = (np.array(at) for at in product(of.problem.kept.tolist(), repeat=of.problem.groups))
     budget = max(of.problem.budget, of.problem.spent(node))
     return min(of.batch_s(at) for at in every if of.problem.spent(at) <= budget)
@@ -39,7 +39,7 @@ def shortest_s(of: Cluster, node: Ints) -> float:
 
 @st.composite
 def small(draw: st.DrawFn) -> Cluster:
-    first, second = draw(LOADS), [1 + load for load in draw(LOADS)]  # more than is saved beside all of the first
+    first, second = draw(LOADS), [1 + load for load in draw(LOADS)]  # more than all of the first one saves
     n, workers = len(first) + len(second), draw(st.integers(1, 3))
     ends = draw(st.lists(st.sampled_from(list(product(range(len(first)), range(len(first), n)))), unique=True))
     flows = Flows(tuple(a for a, _ in ends), tuple(b for _, b in ends), (1_000_000,) * len(ends), 0.2)
@@ -51,7 +51,7 @@ def small(draw: st.DrawFn) -> Cluster:
 
 @given(of=small())
 @examples(60)
-def test_what_is_proven_is_what_trying_all_placements_finds(of: Cluster) -> None:
+def test_proven_optimum_matches_trying_all_placements(of: Cluster) -> None:
     node = planned(of)
     found, proven = improve(of, node, NOTHING, seed=0)
     assert of.batch_s(found) <= of.batch_s(node)
@@ -62,8 +62,8 @@ def test_what_is_proven_is_what_trying_all_placements_finds(of: Cluster) -> None
     assert proven or of.cores > 1
 
 
-def test_budget_goes_where_it_saves_most_over_all_stages() -> None:
-    """What loses most by its placement gains least by one move: its longest task stays alone."""
+def test_budget_is_spent_where_it_saves_most_over_all_stages() -> None:
+    """The stage that loses most by its placement gains least by one move: its longest task stays alone."""
     of = made(groups([6, 6, 6, 1], [0, 0, 0, 0, 1, 1, 1, 1], second=[5, 5, 1, 1]), 2, budget=1)
     found, proven = improve(of, of.problem.node, NOTHING, seed=0)
     assert proven and of.problem.spent(found) == 1 and of.batch_s(found) == shortest_s(of, found)
@@ -81,7 +81,7 @@ def test_plan_within_a_budget_is_shorter_than_stages_one_by_one_find_it(seed: in
         assert (found == improve(of, node, NOTHING, seed=0)[0]).all()
 
 
-def test_groups_that_rest_stay_and_no_worker_holds_more_state_than_it_may() -> None:
+def test_resting_groups_stay_and_no_worker_exceeds_its_state_limit() -> None:
     sizes = (60_000_000, 10_000_000, 10_000_000, 10_000_000) * 2
     measured = groups([4, 3, 2, 2], [0, 0, 0, 0, 0, 0, 1, 1], second=[1, 1, 5, 5], state_bytes=sizes)
     of = made(measured, 2, max_state_mb=100.0)
@@ -92,7 +92,7 @@ def test_groups_that_rest_stay_and_no_worker_holds_more_state_than_it_may() -> N
     assert np.bincount(found, np.array(sizes) / 1e6, 2).max() <= 100.0
 
 
-def test_of_placements_that_are_as_short_the_cheapest_is_found() -> None:
+def test_cheapest_of_equally_short_placements_is_found() -> None:
     of = made(groups([1, 1, 1, 1], [0, 0, 1, 1]), 2)
     found, proven = improve(of, np.array([1, 1, 0, 0]), NOTHING, seed=0)
     assert proven and of.batch_s(found) == 2

@@ -55,7 +55,7 @@ def test_hot_partitions_on_one_worker_are_spread_within_the_budget() -> None:
     assert len(memory["moved"]) == plan.moves
 
 
-def test_placement_that_is_in_force_and_good_stays() -> None:
+def test_good_placement_in_force_stays() -> None:
     told, current = groups(SKEWED, TOGETHER), running(4)
     first, memory = proposed(told, current)
     current = current.with_changes(first.changes)
@@ -82,13 +82,13 @@ PLANNED = {"planned_s": 10.0, "base_version": 1}
         (2, [5.0, 5.0, 8.0, 1.0, 9.0, 9.0], True),  # other keys are hot
     ],
 )
-def test_plan_that_was_missed_makes_the_next_one_gain_more(version: int, busy_s: list[float], moves: bool) -> None:
+def test_missed_plan_makes_the_next_one_gain_more(version: int, busy_s: list[float], moves: bool) -> None:
     current = replace(running(4), version=version)
     proposal, _ = proposed(groups(busy_s, [0, 0, 0, 1, 2, 3]), current, PLANNED)
     assert bool(proposal.changes) is moves
 
 
-def test_plan_that_other_hot_keys_missed_does_not_make_the_next_one_gain_more() -> None:
+def test_plan_missed_because_of_other_hot_keys_does_not_raise_the_required_gain() -> None:
     current, told = replace(running(4), version=2), groups([5.0, 5.0, 1.5, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3])
     same = {f"{FIRST}/{n}": busy_s for n, busy_s in enumerate(told.busy_s)}
     assert not proposed(told, current, {**PLANNED, "busy_s": same})[0].changes
@@ -96,7 +96,7 @@ def test_plan_that_other_hot_keys_missed_does_not_make_the_next_one_gain_more() 
     assert proposed(told, current, {**PLANNED, "busy_s": others_hot})[0].changes
 
 
-def test_what_a_plan_was_missed_by_is_taken_once() -> None:
+def test_miss_of_a_plan_counts_once() -> None:
     current = replace(running(4), version=2)
     _, memory = proposed(groups([5.0, 5.0, 1.5, 9.0, 9.0, 9.0], [0, 0, 0, 1, 2, 3]), current, PLANNED)
     assert memory["doubt"] == pytest.approx(0.15)
@@ -121,7 +121,7 @@ def test_nothing_moves_while_the_last_change_settles() -> None:
     assert proposal.reason_code == "placement_settles"
 
 
-def test_partition_that_was_moved_rests() -> None:
+def test_moved_partition_rests() -> None:
     told = groups(SKEWED, TOGETHER)
     hot = {f"{FIRST}/{n}": (NOON - timedelta(seconds=59)).isoformat() for n in range(3)}
     proposal, _ = proposed(told, running(4), {"moved": hot})
@@ -138,12 +138,12 @@ def test_new_executors_get_their_share_in_the_same_decision() -> None:
     assert set(placed(proposal, current)[FIRST]) == {0, 1, 2, 3}
 
 
-def test_placement_of_a_former_query_forces_nothing() -> None:
+def test_placement_of_an_earlier_query_forces_nothing() -> None:
     told = groups([1.0] * 4, [0, 1, 0, 1])
     assert proposed(told, running(2, {"former/0": (0, 1, 2, 3)}))[0].reason_code == "placement_stays"
 
 
-def test_executors_that_go_lose_what_they_hold_the_emptiest_first() -> None:
+def test_removed_executors_are_the_emptiest_and_lose_their_partitions() -> None:
     told = groups([4.0, 3.0, 1.0, 2.0], [0, 1, 2, 3])
     current = running(2, {FIRST: told.worker})
     proposal, _ = proposed(told, current, options={"budget": 0})
@@ -152,13 +152,13 @@ def test_executors_that_go_lose_what_they_hold_the_emptiest_first() -> None:
     assert "on 2 executors" in proposal.sentence
 
 
-def test_growth_is_left_to_the_agent_where_nothing_is_placed() -> None:
+def test_growth_is_left_to_the_agent_if_nothing_is_placed() -> None:
     told = groups([1.0] * 4, [0, 1, 0, 1])
     proposal, _ = proposed(told, running(2))
     assert (proposal.changes, proposal.sentence) == ((), "")
 
 
-def test_operators_of_two_stages_are_balanced_each_by_itself() -> None:
+def test_operators_of_two_stages_are_balanced_separately() -> None:
     told = groups([4.0, 4.0, 0.0, 0.0], [0, 0, 1, 1, 0, 0, 1, 1], second=[0.0, 0.0, 4.0, 4.0])
     current = running(2)
     proposal, _ = proposed(told, current)
@@ -166,7 +166,7 @@ def test_operators_of_two_stages_are_balanced_each_by_itself() -> None:
     assert batch_s(told, after) == 8 and set(after) == {FIRST, SECOND}
 
 
-def test_skew_that_no_placement_cures_is_said() -> None:
+def test_skew_that_no_placement_fixes_is_reported() -> None:
     told = groups([10.0, 1.0, 1.0, 1.0], [0, 1, 2, 3])
     proposal, _ = proposed(told, running(4))
     assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
@@ -179,7 +179,7 @@ def test_skew_that_no_placement_cures_is_said() -> None:
 def test_slow_worker_is_named() -> None:
     told = groups([1.0] * 16, BY_NUMBER, speeds=Speeds((3,), (0.25,)))
     proposal, _ = proposed(told, running(4))
-    assert proposal.placement and proposal.sentence.endswith("; worker 3 does 0.2 times what the mean one does")
+    assert proposal.placement and proposal.sentence.endswith("; worker 3 runs at 0.2 times the mean speed")
     assert from_json(Proposal, to_json(proposal)) == proposal
     after = proposal.placement.busy_after_s
     assert max(after) < max(proposal.placement.busy_before_s) == 16.0
@@ -190,7 +190,7 @@ def test_slow_worker_is_named() -> None:
     [(None, running(2)), (groups([], []), running(2)), (groups([1.0, 9.0], [0, 0]), deployment(2))],
     ids=["idle", "without state", "without executors"],
 )
-def test_nothing_measured_is_silent(told: KeyGroups | None, current: Deployment) -> None:
+def test_unmeasured_app_gets_no_answer(told: KeyGroups | None, current: Deployment) -> None:
     proposal, memory = proposed(told, current, {"moved": {}})
     assert (proposal.reason_code, proposal.sentence, memory) == ("partitions_not_measured", "", {"moved": {}})
 
@@ -202,29 +202,29 @@ def test_impossible_figures_hold_with_the_reason(seconds: float) -> None:
     assert "load[1]" in proposal.sentence
 
 
-def test_budget_of_nothing_moves_nothing() -> None:
+def test_zero_budget_moves_nothing() -> None:
     proposal, _ = proposed(groups(SKEWED, TOGETHER), running(4), options={"budget": 0})
     assert (proposal.changes, proposal.placement) == ((), None)
 
 
-def test_plan_that_pays_only_with_the_next_one_is_begun() -> None:
-    """Two workers are equally busy, so that a batch is hardly shorter until both have given something away."""
+def test_plan_that_pays_only_with_the_next_one_is_started() -> None:
+    """Two workers are equally busy. A batch gets shorter only once both have given something away."""
     busy_s, current = [2.1, 2.1, 2.0, 2.0], running(4)
     options = {"budget": 1, "rest_s": 0}
     first, memory = proposed(groups(busy_s, [0, 0, 1, 1]), current, options=options)
     assert first.placement is not None and first.placement.moves == 1
-    assert first.placement.followed_s == 2.1 and "with the moves that are to follow, it takes 2.1 s" in first.sentence
+    assert first.placement.followed_s == 2.1 and "after the remaining moves, it takes 2.1 s" in first.sentence
     current = replace(current.with_changes(first.changes), version=current.version + 1)
     moved = [current.apps[APP].placement[FIRST][n] for n in range(4)]
     second, _ = proposed(groups(busy_s, moved), replace(running(4), version=current.version), memory, options)
     assert second.placement is not None and second.placement.followed_s is None
     assert second.placement.batch_after_s == 2.1
-    # two plans that are to save 30 % each do not pay where both save half
+    # two plans predicted to save 30 % each do not pay if both save half
     dear = proposed(groups(busy_s, [0, 0, 1, 1]), running(4), options=options | {"worth": 0.3})[0]
     assert dear.changes == ()
 
 
-def test_plan_is_polished_and_what_is_proven_is_said() -> None:
+def test_plan_is_polished_and_the_proof_is_reported() -> None:
     first, second = [5, 6, 9, 1, 8, 4, 1, 3], [3, 2, 3, 8, 3, 3, 1, 1]
     told = groups(first, [0, 1, 1, 0, 1, 2, 0, 2, 0, 0, 2, 0, 1, 1, 0, 1], second)
     plain = proposed(told, running(3), options={"polish": False, "budget": 3})[0].placement
@@ -232,7 +232,7 @@ def test_plan_is_polished_and_what_is_proven_is_said() -> None:
     assert plain is not None and proposal.placement is not None
     assert proposal.placement.batch_after_s < plain.batch_after_s and proposal.placement.moves <= 3
     assert proposal.placement.stage.endswith("polished, optimal")
-    assert ", and none within the budget than this" in proposal.sentence
+    assert ", and none within the budget beats this one" in proposal.sentence
 
 
 def test_partitions_without_rows_stay_and_weigh_nothing() -> None:
@@ -244,7 +244,7 @@ def test_partitions_without_rows_stay_and_weigh_nothing() -> None:
 
 
 @pytest.mark.parametrize("method", ["joint", "albic", "balancer"])
-def test_every_method_brings_the_batch_down(method: str) -> None:
+def test_every_method_shortens_the_batch(method: str) -> None:
     plan = proposed(groups(SKEWED, TOGETHER), running(4), options={"method": method})[0].placement
     assert plan is not None and plan.method == method and plan.batch_after_s < 16 < plan.batch_before_s
 

@@ -56,7 +56,7 @@ def test_loads_when_capacities_differ_then_are_shares_of_them():
     assert GOOD.loads(GOOD.node).tolist() == [10.0, 25.0, 0.0]
 
 
-def test_mean_when_capacities_differ_then_is_what_every_node_would_have():
+def test_mean_when_capacities_differ_then_is_the_common_share():
     assert GOOD.mean(GOOD.node) == pytest.approx(15.0)
     assert GOOD.distance(GOOD.node) == pytest.approx(15.0)
 
@@ -82,7 +82,7 @@ def test_collocation_when_some_rows_stay_then_is_their_share():
     assert GOOD.collocation(GOOD.node) == 0
 
 
-def test_together_when_groups_have_no_node_then_they_are_not():
+def test_together_when_groups_have_no_node_then_is_false():
     posed = replace(GOOD, node=np.array([-1, -1, 0]), flows=flows((0, 1, 1, 1)))
 
     assert not posed.together(posed.node).any()

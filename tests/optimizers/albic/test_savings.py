@@ -18,7 +18,7 @@ def _of(given: Problem) -> Savings:
 
 @given(problems())
 @examples(60)
-def test_savings_at_home_are_what_the_load_is_less_by(given: Problem) -> None:
+def test_savings_at_home_are_the_reduction_of_the_load(given: Problem) -> None:
     saved = _of(given).at(np.arange(given.groups), given.node)
     if given.flows.saved.any():
         np.testing.assert_allclose(given.load - saved, given.own(given.node), atol=1e-9)
@@ -38,7 +38,7 @@ def test_savings_when_too_large_to_keep_whole_then_are_the_same(given: Problem) 
     np.testing.assert_allclose(sparse, whole, atol=1e-12)
 
 
-def test_worth_when_nothing_is_known_of_savings_then_rates_stand_for_them() -> None:
+def test_worth_when_savings_are_unknown_then_uses_rates() -> None:
     unknown = problem([0, 1, 1], nodes=2, edges=[(0, 1, 3.0), (0, 2, 1.0)], saved=0.0)
     found = worth(unknown)
     assert found[0] == pytest.approx(3 * found[1])
@@ -46,6 +46,6 @@ def test_worth_when_nothing_is_known_of_savings_then_rates_stand_for_them() -> N
     assert not edges(unknown).saved.any()
 
 
-def test_edges_when_a_group_feeds_itself_then_that_saves_nothing_more() -> None:
+def test_edges_of_a_group_to_itself_save_nothing_more() -> None:
     looped = problem([0, 1], nodes=2, edges=[(0, 0, 2.0), (0, 1, 1.0)])
     assert len(edges(looped).group) == 2

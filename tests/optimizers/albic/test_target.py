@@ -25,7 +25,7 @@ def test_target_when_chains_fit_on_nodes_then_each_has_one_evenly() -> None:
     assert not target.cut
 
 
-def test_target_when_chains_are_laid_out_then_most_of_them_stays() -> None:
+def test_target_when_chains_are_placed_then_most_of_it_stays() -> None:
     given = chains(4, 8, 4)
     stays = (_aimed(given).node == given.node).sum()
     best = max((given.node[np.arange(32) % 4 == c] == n).sum() for c in range(4) for n in range(4))
@@ -39,7 +39,7 @@ def test_target_when_there_are_many_chains_then_nodes_are_even_too() -> None:
     assert given.distance(target.node) <= 3.0
 
 
-def test_target_when_all_hang_together_then_is_cut_into_a_part_a_node() -> None:
+def test_target_when_all_are_connected_then_is_cut_into_a_part_per_node() -> None:
     given = chains(1, 40, 4)
     target = _aimed(given)
     assert target.cut
@@ -47,7 +47,7 @@ def test_target_when_all_hang_together_then_is_cut_into_a_part_a_node() -> None:
     assert given.distance(target.node) <= 10
 
 
-def test_aim_when_groups_have_one_partner_then_there_is_nothing_to_aim_at() -> None:
+def test_aim_when_groups_have_one_partner_then_is_none() -> None:
     assert _aimed(pairs(20, 5, 5)) is None
 
 
@@ -56,13 +56,13 @@ def test_target_when_everything_is_in_place_then_is_none() -> None:
     assert _aimed(replace(given, node=_aimed(given).node)) is None
 
 
-def test_aim_when_a_node_is_marked_then_nothing_is_to_go_there() -> None:
+def test_aim_when_a_node_is_marked_then_sends_nothing_there() -> None:
     given = replace(chains(6, 6, 4), removed=np.array([False, True, False, False]))
     node = _aimed(given).node
     assert not given.removed[node[node != LOOSE]].any()
 
 
-def test_binding_when_a_flow_is_most_of_what_one_end_saves_then_it_binds() -> None:
+def test_binding_flow_is_most_of_the_savings_of_one_end() -> None:
     star = problem([0] * 6, nodes=2, edges=[(0, 1, 1.0), *[(2, k, 1.0) for k in (3, 4, 5)], (0, 2, 0.2)])
     found = edges(star)
     bound = {
@@ -73,7 +73,7 @@ def test_binding_when_a_flow_is_most_of_what_one_end_saves_then_it_binds() -> No
     assert (0, 2) not in bound
 
 
-def test_kept_units_when_a_unit_is_too_large_then_it_falls_apart() -> None:
+def test_kept_units_when_a_unit_is_too_large_then_splits_it() -> None:
     given = problem([0, 0, 1], nodes=2, load=10.0, edges=[(0, 1, 2.0)], saved=1.0)
     assert len(np.unique(kept_units(given, edges(given), given.node, 16.0))) == 2
     assert len(np.unique(kept_units(given, edges(given), given.node, 15.9))) == 3
@@ -90,7 +90,7 @@ def test_contract_context_makes_further_moves_of_moved_groups_free() -> None:
     np.testing.assert_allclose(small.problem.loads(small.problem.node), given.loads(node))
 
 
-def test_prices_when_costs_differ_then_a_dear_move_has_to_save_more() -> None:
+def test_prices_when_costs_differ_then_an_expensive_move_must_save_more() -> None:
     given = replace(problem([0, 1], nodes=2), cost=np.array([1.0, 3.0]))
     move = prices(given, JointOptions()).move
     assert move[1] == 3 * move[0]

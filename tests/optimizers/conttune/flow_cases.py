@@ -1,4 +1,4 @@
-"""One evaluation of an app or a job, and what flow says of it."""
+"""One evaluation of an app or a job, and flow's answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from millrace.optimizers.registry import create
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 """Rows a second by level of an app or operator that scales as most do."""
 WELL = {p: [POWER[p]] * 5 for p in (1, 2, 4, 8)}
-"""What is known of an operator that was at all these levels before."""
+"""The observations of an operator that was at all these levels before."""
 
 
 def measured(p: int, **changes: float) -> Capacity:
@@ -40,7 +40,7 @@ def ask(
     objective: Objective | None = None,
     **options: Any,
 ) -> Proposal:
-    """What flow says of an app as one operator."""
+    """flow's answer for an app as one operator."""
     history = observed(levels) if isinstance(levels, Mapping) else tuple(levels)
     seen = signals(app, history, bounds, objective)
     return create("flow", options).propose(seen, deployment(app.slots), memory or {})[0]
@@ -66,7 +66,7 @@ def chain(rate: float, levels: Mapping[str, int], **changes: Any) -> Signals:
 
 
 def ask_job(seen: Signals, levels: Mapping[str, int], memory: Memory | None = None, **options: Any) -> Proposal:
-    """What flow says of a job whose operators have a p each."""
+    """flow's answer for a job with a p per operator."""
     return create("flow", options).propose(seen, deployment(seen.apps[0].slots, levels), memory or {})[0]
 
 

@@ -19,7 +19,7 @@ def seen(mean: float, newest: float | None) -> Job:
 
 
 def jumped(before: float, after: float, share: float) -> Job:
-    """A period of which a share lies after a jump."""
+    """A period with the given share after a jump."""
     return seen(before + share * (after - before), before + min(1.0, 3 * share) * (after - before))
 
 
@@ -41,7 +41,7 @@ def test_arriving_when_the_rate_only_scatters_then_is_about_the_mean(rate: float
     assert told == pytest.approx(rate * (1 + mean), rel=0.05)
 
 
-def test_rate_with_little_known_is_the_mean_or_waited_for() -> None:
+def test_rate_with_few_values_is_the_mean_or_waited_for() -> None:
     assert rate_at_end(seen(100.0, None), None) == 100.0
     assert rate_at_end(seen(100.0, 150.0), None) == 150.0
     assert rate_at_end(seen(100.0, None), 102.0) == 100.0
@@ -50,7 +50,7 @@ def test_rate_with_little_known_is_the_mean_or_waited_for() -> None:
     assert rate_at_end(seen(120.0, 110.0), 100.0) == 120.0, "a peak that is over is no jump"
 
 
-def test_rate_of_two_sources_is_each_ones_own() -> None:
+def test_rate_of_two_sources_is_separate_for_each() -> None:
     a, b = source("a", 150.0), source("b", 100.0)
     told = dag_signals([replace(a, arrival_recent_rows_per_s=200.0), b, operator("c", 2, 250.0, 300.0)], [])
     app = replace(told.apps[0], arrival_rows_per_s=250.0, arrival_recent_rows_per_s=300.0)
@@ -63,6 +63,6 @@ def test_rate_of_two_sources_is_each_ones_own() -> None:
     assert now.by_id["c"].arrival is None
 
 
-def test_at_rate_when_it_is_the_mean_then_nothing_changes() -> None:
+def test_at_rate_of_the_mean_changes_nothing() -> None:
     same = seen(100.0, 100.0)
     assert at_rate(same, 100.0) is same

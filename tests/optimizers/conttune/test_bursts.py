@@ -1,4 +1,4 @@
-"""Bursts that repeat are sized for the latency goal or left alone; nothing is changed from one to the next."""
+"""Repeating bursts are sized for the latency goal or left alone; nothing changes between bursts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CYCLE = [ROWS / PERIOD_S, *[0.0] * (EVERY - 1)]
 def driven(
     rates: Sequence[float], per_slot: float, max_lag_s: float = 30.0, *, to_the_end: bool = False
 ) -> list[tuple[int, Proposal]]:
-    """The slots that an app gets, from one on, and what flow says; its batches take 1 s and what its rows take."""
+    """The slots that an app gets, starting from one, and flow's answers; a batch takes 1 s plus its rows' time."""
     tuner, slots, memory, waiting = create("flow", {}), 1, {}, 0.0  # type: ignore[var-annotated]
     abilities = {p: per_slot * p**0.9 for p in range(1, 5)}
     found = []
@@ -52,14 +52,12 @@ def driven(
     return found
 
 
-def test_bursts_that_one_slot_processes_in_time_are_left_alone() -> None:
+def test_bursts_processed_in_time_by_one_slot_are_left_alone() -> None:
     late = driven(CYCLE * 6, per_slot=250.0)[3 * EVERY :]
     assert {slots for slots, _ in late} == {1}
     for _, proposal in late:
-        assert "3,000 rows arrive at once about every 150 s (20 rows/s in all)" in proposal.sentence
-        assert proposal.sentence.endswith(
-            "The bursts are left alone: 1 slot can process one in 13 s, and the goal is 30 s."
-        )
+        assert "3,000 rows arrive at once about every 150 s (20 rows/s on average)" in proposal.sentence
+        assert proposal.sentence.endswith("No change for the bursts: 1 slot can process one in 13 s (goal: 30 s).")
 
 
 def test_bursts_that_take_too_long_are_sized_for_once() -> None:
@@ -70,7 +68,7 @@ def test_bursts_that_take_too_long_are_sized_for_once() -> None:
 
 
 def test_bursts_that_last_to_the_end_of_a_period_are_not_followed() -> None:
-    """Before, each of them was a step up, and each pause one down."""
+    """Before, each of them was a step up, and each pause a step down."""
     found = driven(CYCLE * 8, per_slot=60.0, to_the_end=True)
     assert sum(bool(p.changes) for _, p in found) <= 4
     assert len({slots for slots, _ in found[2 * EVERY :]}) == 1
@@ -81,11 +79,11 @@ def test_step_for_bursts_says_so() -> None:
     assert all(not p.changes for p in proposals[3 * EVERY :])
     spans = [Span(ROWS / PERIOD_S, PERIOD_S), Span(0.0, 125.0)]
     assert find_bursts(Course(tuple(spans * 3)), 60.0) is not None
-    tight = [p for _, p in driven(CYCLE * 5, per_slot=60.0) if p.reason_code == "bursts" or "sized for" in p.sentence]
-    assert tight and "and the goal is 30 s." in tight[0].sentence
+    tight = [p for _, p in driven(CYCLE * 5, per_slot=60.0) if p.reason_code == "bursts" or "Sized for" in p.sentence]
+    assert tight and "(goal: 30 s)." in tight[0].sentence
 
 
-def test_rates_name_the_span_that_they_are_the_mean_of() -> None:
+def test_rates_name_the_span_of_their_mean() -> None:
     _, first = driven([40.0], per_slot=250.0)[0]
     assert "0 rows/s arrived in the last 8 s" in first.sentence, "the newest third"
     app = app_signals(1, 40.0, capacity(1, 250.0))
@@ -94,12 +92,12 @@ def test_rates_name_the_span_that_they_are_the_mean_of() -> None:
     )
 
 
-# ---- what bursts are
+# ---- detection of bursts
 
 
 @given(st.integers(0, 2**20))
 @example(709)  # the highest rate is more than three times the lowest
-def test_bursts_that_come_about_regularly_are_found(seed: int) -> None:
+def test_bursts_at_regular_intervals_are_found(seed: int) -> None:
     rng = random.Random(seed)
     spans = [Span(2.0, 1000.0)]
     for _ in range(5):
@@ -136,10 +134,10 @@ def test_other_courses_are_no_bursts(spans: list[tuple[float, float]]) -> None:
 
 
 @given(st.floats(1, 1e5), st.floats(0.1, 5), st.floats(10, 100), st.one_of(st.none(), st.integers(100, 10_000)))
-def test_ability_that_is_required_for_a_burst_processes_it_in_time(
+def test_ability_required_for_a_burst_processes_it_in_time(
     rows: float, fixed_s: float, goal: float, limit: int | None
 ) -> None:
     demand = Demand(0.0, 0.0, 0.0, Objective(max_lag_s=goal), {1: fixed_s}, batch_rows=limit, burst_rows=rows)
     required = demand.required_at(1)
-    if required > 0:  # a batch may have begun just before
+    if required > 0:  # a batch may have started just before
         assert demand.burst_s(required, 1) == pytest.approx(goal - fixed_s, rel=1e-6)

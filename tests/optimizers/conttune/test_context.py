@@ -51,12 +51,12 @@ WELL: Points = {p: [POWER[p]] * 8 for p in (1, 2, 4, 8)}
 # ---- how sure
 
 
-def test_wanted_is_the_least_that_suffices_where_levels_are_known_well() -> None:
+def test_wanted_is_the_least_sufficient_if_levels_are_known_well() -> None:
     assert context(POWER[4] * 0.97, WELL, 1).wanted == 4
     assert context(POWER[8] * 0.97, WELL, 1).wanted == 8
 
 
-def test_confidence_is_greater_where_few_levels_are_known() -> None:
+def test_confidence_is_greater_if_few_levels_are_known() -> None:
     one, many = context(300.0, {1: 100.0}), context(300.0, WELL)
     assert one._deviations > 1.1 * many._deviations
     assert one.wanted > many.wanted
@@ -95,7 +95,7 @@ def test_reach_limits_a_step_to_times_of_linear_scaling() -> None:
     assert context(800.0, {1: 100.0}, options=careful.model_copy(update={"reach": 9.0})).wanted == 32
 
 
-def test_reach_when_a_high_level_is_known_or_set_then_may_lead_there() -> None:
+def test_reach_when_a_high_level_is_known_or_set_then_may_go_there() -> None:
     careful = FlowOptions(risk=0.001, exponent_sd=0.5, reach=1.0)
     assert context(800.0, {1: 100.0, 20: 1400.0}, options=careful).wanted > 8
     assert context(800.0, {1: 100.0}, now=8, options=careful).wanted == 8
@@ -128,7 +128,7 @@ def test_wanted_is_not_beyond_a_ceiling_but_within_the_bounds() -> None:
     assert context(900.0, flat, 2, time=NOON + timedelta(hours=2)).wanted > 6
 
 
-def test_wanted_is_beyond_what_did_not_suffice_and_within_bounds() -> None:
+def test_wanted_is_above_an_insufficient_level_and_within_bounds() -> None:
     assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=5)).wanted == 6
     assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=2)).wanted == 4
     assert context(POWER[4] * 0.97, WELL, 2, state=OperatorState(insufficient=10**8)).wanted <= 32
@@ -137,7 +137,7 @@ def test_wanted_is_beyond_what_did_not_suffice_and_within_bounds() -> None:
     assert stuck.wanted == 2, "more was measured to bring nothing"
 
 
-# ---- whether it suffices
+# ---- whether it is enough
 
 
 def test_too_small_has_the_benefit_of_the_doubt_unless_backlog_grows() -> None:
@@ -166,7 +166,7 @@ def test_too_small_when_room_may_be_spent_then_is_left_alone_for_longer(micro_ba
         assert found.is_too_small(growing=True) is small, spend
 
 
-def test_too_small_goes_by_the_present_load_not_by_kept_room() -> None:
+def test_too_small_follows_the_present_load_not_kept_room() -> None:
     found = context(POWER[4] * 1.2, WELL, 4, room=1.25)  # sized for 1.2, of which 0.96 arrives now
     assert not found.is_too_small(growing=True)
     assert found.wanted > 4
@@ -175,7 +175,7 @@ def test_too_small_goes_by_the_present_load_not_by_kept_room() -> None:
 # ---- what runs
 
 
-def test_effective_when_fewer_tasks_ran_than_are_set_then_is_theirs() -> None:
+def test_effective_when_fewer_tasks_ran_than_are_set_then_is_the_tasks() -> None:
     found = context(300.0, WELL, 8, ran=2)
     assert (found.now, found.effective, found.is_starved) == (8, 2, True)
     assert found.ability_now == POWER[2]
@@ -183,7 +183,7 @@ def test_effective_when_fewer_tasks_ran_than_are_set_then_is_theirs() -> None:
     assert (ignored.effective, ignored.is_starved) == (8, False)
 
 
-def test_ability_is_as_observed_or_else_the_models() -> None:
+def test_ability_is_the_observed_or_else_the_models() -> None:
     seen = context(300.0, {4: [300.0, 310.0, 305.0]}, 4)
     assert seen.ability_now == 305.0 and seen.error_now == pytest.approx(seen.here.error / 305.0 if seen.here else 0)
     unseen = context(300.0, {4: 305.0}, 6)

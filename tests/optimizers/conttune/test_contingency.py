@@ -34,7 +34,7 @@ def test_lines_rise_in_rate_and_slots_within_the_bounds_and_above_what_arrives(r
         assert (lower.above_rows_per_s or 0) <= (higher.above_rows_per_s or 0)
 
 
-def test_first_line_begins_where_the_present_slots_no_longer_meet_the_goal() -> None:
+def test_first_line_starts_at_the_rate_that_the_present_slots_cannot_sustain() -> None:
     lines = planned(0.5 * POWER[2])
     rate = lines[0].above_rows_per_s or 0
     assert POWER[2] * 0.8 < rate <= POWER[2]
@@ -44,7 +44,7 @@ def test_first_line_begins_where_the_present_slots_no_longer_meet_the_goal() -> 
     assert within.reason_code != "under_provisioned"
 
 
-def test_line_leads_where_an_evaluation_at_its_rate_would() -> None:
+def test_line_leads_to_the_slots_of_an_evaluation_at_its_rate() -> None:
     lines = planned(0.5 * POWER[2])
     for line in lines[:-2]:
         rate = 1.05 * (line.above_rows_per_s or 0)
@@ -52,17 +52,17 @@ def test_line_leads_where_an_evaluation_at_its_rate_would() -> None:
         assert change.value <= line.slots
 
 
-def test_nothing_is_planned_where_more_slots_are_not_allowed() -> None:
+def test_nothing_is_planned_if_more_slots_are_not_allowed() -> None:
     assert planned(0.7 * POWER[2], highest=2) == ()
 
 
-def test_overdue_batch_is_the_sign_until_it_is_known_what_slots_can_do() -> None:
+def test_overdue_batch_is_the_sign_until_throughput_is_known() -> None:
     unknown = context(50.0, {}, micro_batch=True, objective=GOAL)
     (line,) = plan_contingencies(unknown, 1)
     assert (line.slots, line.above_rows_per_s, line.why) == (2, None, UNKNOWN) and line.for_s >= GOAL.max_lag_s / 2
 
 
-def test_source_that_reports_no_arrival_is_planned_for_by_overdue_batches_only() -> None:
+def test_source_without_an_arrival_rate_is_planned_for_only_by_overdue_batches() -> None:
     (line,) = planned(0.7 * POWER[2], basis=ArrivalBasis.TAKEN)
     assert (line.slots, line.above_rows_per_s, line.why) == (4, None, UNCOUNTED)
     assert line.for_s >= GOAL.max_lag_s / 2

@@ -46,12 +46,12 @@ def test_curve_is_linear_beyond_levels_that_scaled_better() -> None:
     assert (found.mean[2:] <= 300.0 * np.arange(3, 13) / 2 + 1e-9).all()
 
 
-def test_at_when_a_level_is_beyond_the_curve_then_is_its_end() -> None:
+def test_at_a_level_beyond_the_curve_is_its_end() -> None:
     found = line({1: 100.0}, p_max=4)
     assert found.at(4) == found.at(90) == found.mean[3]
 
 
-def test_least_is_the_smallest_whose_lower_bound_suffices() -> None:
+def test_least_is_the_smallest_whose_lower_bound_is_enough() -> None:
     found = line({1: 100.0, 4: 325.0, 8: 580.0})
     for rate in (50.0, 200.0, 400.0, 600.0):
         p = found.least(np.full(12, rate))
@@ -60,7 +60,7 @@ def test_least_is_the_smallest_whose_lower_bound_suffices() -> None:
     assert found.least(np.full(12, 1e9)) is None
 
 
-def test_least_holds_each_level_against_its_own_requirement() -> None:
+def test_least_compares_each_level_with_its_own_requirement() -> None:
     found = line({1: 100.0, 4: 325.0})
     required = np.full(12, 1e9)
     required[7] = 1.0

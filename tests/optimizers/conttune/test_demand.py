@@ -25,13 +25,13 @@ def of_app(
     catch_up: bool = True,
     **changes: Any,
 ) -> Demand:
-    """Of an app of two slots as one operator."""
+    """For an app of two slots as one operator."""
     app = app_signals(2, rate, None, **changes)
     return build_demand(app, whole_app(app), rate, OperatorState(fixed_s or FIXED), objective, catch_up=catch_up)
 
 
 def of_operator(rate: float, arrival: float, objective: Objective = OBJECTIVE, **changes: Any) -> Demand:
-    """Of an operator that owns its slots, in a job at whose source ``arrival`` arrives."""
+    """For an operator that owns its slots, in a job with ``arrival`` at its source."""
     seen = dag_signals([source("in", arrival), operator("map", 2, rate, 500.0)], [], **changes)
     of = build_job(seen.apps[0], deployment(2, {"map": 2}))
     return build_demand(of.app, of.by_id["map"], rate, OperatorState(), objective)
@@ -66,14 +66,14 @@ def test_required_at_an_impossible_latency_goal_is_the_targets() -> None:
     assert load.required_at(2) == pytest.approx(375.0)
 
 
-def test_fixed_cost_when_measured_in_this_look_then_counts() -> None:
+def test_fixed_cost_measured_in_this_evaluation_counts() -> None:
     app = app_signals(2, 300.0, Capacity(2, 10.0, 500.0, 5.0, 9))
     notes = OperatorState(FIXED).with_batches(app, 5)
     assert build_demand(app, whole_app(app), 300.0, notes, OBJECTIVE).fixed_at(2) == pytest.approx(5.5)
     assert build_demand(app, whole_app(app), 300.0, OperatorState(), OBJECTIVE).fixed_at(2) is None
 
 
-def test_tolerance_when_given_then_never_exceeds_what_can_be_kept_up_with() -> None:
+def test_tolerance_never_exceeds_the_sustainable_rate() -> None:
     assert of_app(objective=Objective(target_utilisation=1.0)).required_at(2, tolerance=0.5) == 300.0
     assert of_app().required_at(2, tolerance=0.05) == pytest.approx(300 / 0.84)
 
@@ -81,7 +81,7 @@ def test_tolerance_when_given_then_never_exceeds_what_can_be_kept_up_with() -> N
 # ---- (2) the backlog
 
 
-def test_backlog_that_a_batch_leaves_behind_is_not_caught_up() -> None:
+def test_backlog_left_by_a_batch_is_not_caught_up() -> None:
     # o / (1 - target) = 5 s of arrivals always wait when a batch at the planned load ends
     load = of_app(backlog_rows=1500)
     assert (load.excess, load.waiting) == (0.0, 0.0)
@@ -94,19 +94,19 @@ def test_backlog_when_large_then_is_to_drain_within_catch_up_s() -> None:
     assert not load.is_draining(300 + 200 / 0.1 * 1.01), "what is gone in a tenth of the time is as good as gone"
 
 
-def test_backlog_of_our_own_restart_is_never_a_reason_for_more() -> None:
+def test_backlog_of_our_own_restart_is_never_a_reason_to_scale_up() -> None:
     load = of_app(backlog_rows=1500 + 12_000, restart_lag_rows=12_000)
     assert load.required_at(2) == pytest.approx(375.0)
     assert load.is_draining(400.0), "but a step down waits for it"
 
 
-def test_backlog_when_not_to_be_caught_up_or_unknown_then_is_none() -> None:
+def test_backlog_when_catch_up_is_off_or_it_is_unknown_then_is_none() -> None:
     load = of_app(backlog_rows=90_000, catch_up=False)
     assert load.required_at(2) == pytest.approx(375.0) and not load.is_draining(1000.0)
     assert of_app(backlog_rows=None).waiting == 0.0
 
 
-def test_backlog_of_an_operator_is_its_share_of_what_arrives() -> None:
+def test_backlog_of_an_operator_is_its_share_of_the_arrival() -> None:
     load = of_operator(150.0, 300.0, backlog_rows=12_000)
     assert load.waiting == load.excess == pytest.approx(6000)
     assert load.required_at(2) == pytest.approx(max(150 / 0.8, 150 + 6000 / 60))
@@ -114,12 +114,12 @@ def test_backlog_of_an_operator_is_its_share_of_what_arrives() -> None:
     assert (late.waiting, late.excess) == (pytest.approx(6000), 0.0)
 
 
-def test_backlog_when_nothing_arrives_then_still_is_to_be_drained() -> None:
+def test_backlog_when_nothing_arrives_then_must_still_drain() -> None:
     load = of_operator(0.0, 0.0, backlog_rows=6000)
     assert load.required_at(2) == pytest.approx(100.0)
 
 
-def test_backlog_that_may_take_for_ever_asks_for_nothing() -> None:
+def test_backlog_without_a_time_limit_requires_nothing() -> None:
     load = of_operator(300.0, 300.0, Objective(1.0, catch_up_s=math.inf), backlog_rows=10**6)
     assert load.required_at(2) == 300.0
 
@@ -146,7 +146,7 @@ def test_required_when_fixed_costs_eat_a_limited_batch_then_stays_finite() -> No
     assert load.required_at(2) == pytest.approx((1000.0 + 5000.0 / OBJECTIVE.catch_up_s) / LEAST_UTILISATION)
 
 
-def test_limit_when_remembered_then_counts() -> None:
+def test_limit_is_used_if_remembered() -> None:
     app = app_signals(2, 300.0, None)
     load = build_demand(app, whole_app(app), 300.0, OperatorState(FIXED, batch_rows=600), OBJECTIVE)
     assert load.required_at(2) == pytest.approx(300 / (0.8 - 300 / 600))
@@ -180,6 +180,6 @@ def test_required_is_finite_and_grows_with_the_rate(
         assert found == sorted(found)
 
 
-def test_required_when_asked_for_many_levels_then_is_theirs() -> None:
+def test_required_for_many_levels_matches_each_level() -> None:
     load = of_app(fixed_s={2: (10.0,), 6: (27.0,)})
     assert list(load.required([2, 6])) == [load.required_at(2), load.required_at(6)]

@@ -40,13 +40,13 @@ from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome
 def test_cold_start_leads_in_one_step_to_a_level_with_room() -> None:
     proposal = ask(app_signals(1, 400.0, measured(1)), bounds=Bounds(1, 32))
     wanted, reason = outcome(proposal, 1)
-    # 500 of 400 / 0.8 = 500 rows/s take 6 or 7 slots, and one level says little of them
+    # 500 of 400 / 0.8 = 500 rows/s take 6 or 7 slots, and one level says little about them
     assert 7 < wanted <= 12 and reason == "under_provisioned"
     assert proposal.training["parallelism"] == (1.0,)
     assert proposal.curve["parallelism"] == tuple(float(p) for p in range(1, 33))
 
 
-def test_cold_start_is_held_in_reach_of_one_measured_level() -> None:
+def test_cold_start_is_limited_to_the_reach_of_one_measured_level() -> None:
     wide = Bounds(1, 200)
     careful = {"risk": 0.001, "exponent_sd": 0.5}
     assert target(ask(app_signals(1, 400.0, measured(1)), bounds=wide, reach=1.5, **careful), 1) == 8  # 1.5 x 5
@@ -75,11 +75,11 @@ def test_up_when_the_latency_goal_needs_it_then_says_so() -> None:
     wanted, reason = outcome(proposal, 4)
     assert (wanted > 4, reason) == (True, "latency_goal")
     assert proposal.predicted["longest_wait_s"] <= 20.0
-    assert " 4 slots can sustain 139 rows/s if no row is to wait over 20 s: " in proposal.sentence
+    assert " 4 slots can sustain only 139 rows/s without rows waiting longer than 20 s. " in proposal.sentence
 
 
 @pytest.mark.parametrize("share", [0.7, 0.79, 0.5])
-def test_latency_when_no_level_can_meet_it_then_says_so_and_does_not_ramp(share: float) -> None:
+def test_latency_goal_out_of_reach_is_reported_without_a_ramp(share: float) -> None:
     app = app_signals(4, share * POWER[4], measured(4, fixed_s=12.0))
     wanted, reason = outcome(ask(app, POWER, objective=Objective(max_lag_s=10.0)), 4)
     assert wanted <= 4
@@ -91,46 +91,47 @@ def test_up_when_full_batches_sustain_too_little_then_says_so() -> None:
     proposal = ask(app, POWER)
     wanted, reason = outcome(proposal, 4)
     assert (wanted > 4, reason) == (True, "batch_limit")
-    assert "at most 1,000 rows a batch" in proposal.sentence
+    assert "at most 1,000 rows per batch" in proposal.sentence
     at_most = ask(app, POWER, bounds=Bounds(1, 4))
     assert outcome(at_most, 4) == (4, "batch_limit_at_maximum")
-    helps = r"batches of at least 2,\d{3} rows instead of at most 1,000 \(.+\), or slots\.max: \d \(by the model\)\."
+    helps = r"batches of at least 2,\d{3} rows instead of at most 1,000 \(.+\), or slots\.max: \d \(estimated\)\."
     assert re.search(
-        rf" No allowed size keeps up: 4 slots can sustain 205 rows/s\. What would help: {helps}$", at_most.sentence
+        rf" No allowed size keeps up: even 4 slots can sustain only 205 rows/s\. This would help: {helps}$",
+        at_most.sentence,
     )
     assert target(ask(replace(app, batch_rows_limit=None), POWER), 4) <= 4
 
 
-def test_backlog_when_it_does_not_drain_in_time_then_is_a_reason_for_more() -> None:
+def test_backlog_that_does_not_drain_in_time_is_a_reason_to_scale_up() -> None:
     app = app_signals(4, 0.7 * POWER[4], measured(4), backlog_rows=15_000)
     assert outcome(ask(app, POWER), 4) == (6, "backlog_to_drain")
     assert target(ask(app, POWER, catch_up=False), 4) == 4
 
 
-def test_backlog_when_our_own_restart_caused_it_then_no_step_either_way() -> None:
+def test_backlog_of_our_own_restart_causes_no_step_either_way() -> None:
     app = app_signals(4, 0.7 * POWER[4], measured(4), backlog_rows=15_000, restart_lag_rows=15_000)
     assert outcome(ask(app, POWER), 4) == (4, "draining")
     quiet = app_signals(4, 20.0, measured(4), backlog_rows=15_000, restart_lag_rows=15_000)
     assert outcome(ask(quiet, POWER), 4) == (4, "draining")
 
 
-def test_unknown_backlog_matters_only_where_it_is_caught_up() -> None:
+def test_unknown_backlog_matters_only_with_catch_up() -> None:
     app = app_signals(2, 400.0, measured(2), backlog_rows=None)
     assert outcome(ask(app, POWER), 2) == (2, "backlog_unknown")
     assert target(ask(app, POWER, catch_up=False), 2) > 2
 
 
 @pytest.mark.parametrize(("flag", "reason"), [(True, "source_splits"), (False, "too_few_tasks")])
-def test_up_when_fewer_tasks_than_slots_ran_then_never(flag: bool, reason: str) -> None:
+def test_up_never_happens_if_fewer_tasks_than_slots_ran(flag: bool, reason: str) -> None:
     app = app_signals(4, 350.0, measured(2), parallelism=2, source_splits=flag)
     assert outcome(ask(app, POWER), 4) == (4, reason)
-    barely = replace(app, arrival_rows_per_s=180.0)  # 3 slots would do, if there were work for 3
+    barely = replace(app, arrival_rows_per_s=180.0)  # 3 slots would be enough, if there were work for 3
     assert outcome(ask(barely, POWER), 4) == (4, reason)
     ignored = ask(replace(app, arrival_rows_per_s=500.0), POWER, source_splits=False)
     assert target(ignored, 4) > 4
 
 
-def test_down_when_fewer_tasks_than_slots_ran_then_is_allowed() -> None:
+def test_down_is_allowed_if_fewer_tasks_than_slots_ran() -> None:
     app = app_signals(6, 20.0, measured(2), parallelism=2, source_splits=True)
     assert outcome(ask(app, POWER), 6) == (1, "over_provisioned")
 
@@ -138,11 +139,11 @@ def test_down_when_fewer_tasks_than_slots_ran_then_is_allowed() -> None:
 FLAT = {1: 100.0, 2: (190.0, 191.0, 190.0), 4: (195.0, 192.0, 193.0)}
 
 
-def test_up_that_brought_nothing_stops_and_gives_back_the_excess() -> None:
+def test_up_that_brought_nothing_stops_and_returns_the_excess() -> None:
     app = app_signals(4, 400.0, capacity(4, 193.0))
     proposal = ask(app, FLAT)
     assert outcome(proposal, 4) == (2, "ineffective_scaling")
-    assert "beyond 2 slots" in proposal.sentence
+    assert "Beyond 2 slots" in proposal.sentence
     assert outcome(ask(app_signals(2, 400.0, capacity(2, 190.0)), FLAT), 2) == (2, "ineffective_scaling")
     assert target(ask(app, FLAT, ineffective_thr=0), 4) > 4
     assert outcome(ask(app_signals(1, 400.0, capacity(1, 100.0)), FLAT), 1) == (2, "under_provisioned")
@@ -168,7 +169,7 @@ def idle(**changes: Any) -> Any:
     return app_signals(7, 0.0, None, **(values | changes))
 
 
-def test_down_with_nothing_arriving_goes_by_earlier_figures() -> None:
+def test_down_with_no_arrivals_uses_earlier_figures() -> None:
     assert outcome(ask(idle(), {1: 100.0, 6: 500.0}), 7) == (1, "over_provisioned")
 
 
@@ -177,13 +178,13 @@ def test_down_from_an_unmeasured_level_stops_at_measured_ones() -> None:
     assert outcome(ask(idle(), {7: 570.0}), 7) == (7, "level_not_proven")
 
 
-def test_down_when_less_than_the_slack_is_freed_then_stays() -> None:
+def test_down_that_frees_less_than_the_slack_stays() -> None:
     app = app_signals(5, 260.0, measured(5))
     assert outcome(ask(app, POWER), 5) == (4, "over_provisioned")
     assert outcome(ask(app, POWER, slack=0.3), 5) == (5, "slack_too_small")
 
 
-def test_down_at_the_rate_of_the_last_step_has_to_free_more() -> None:
+def test_down_at_the_rate_of_the_last_step_must_free_more() -> None:
     app = app_signals(5, 260.0, measured(5))
     stepped = {"apps": {APP: {"rate": 260.0, "stepped": 262.0}}}
     assert outcome(ask(app, POWER, memory=stepped), 5)[0] == 5
@@ -192,7 +193,7 @@ def test_down_at_the_rate_of_the_last_step_has_to_free_more() -> None:
     assert target(ask(app, POWER, memory=stepped, reshave=0.05), 5) == 4
 
 
-def test_down_when_no_lower_level_is_sure_to_suffice_then_stays() -> None:
+def test_down_when_lower_levels_might_not_keep_up_then_stays() -> None:
     rate = 0.8 * POWER[4] * 0.995
     assert outcome(ask(app_signals(5, rate, measured(5)), {5: POWER[5]}), 5) == (5, "no_safe_lower_level")
 
@@ -233,11 +234,11 @@ def test_hold_says_that_nothing_is_measured_even_if_backlog_grows() -> None:
     assert proposal.curve == {} and proposal.predicted == {}
 
 
-def test_unknown_present_capacity_still_leads_up_by_earlier_levels() -> None:
+def test_unknown_present_capacity_still_scales_up_with_earlier_levels() -> None:
     assert target(ask(app_signals(2, 400.0, None), {1: 100.0}), 2) > 5
 
 
-def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
+def test_slots_when_outside_new_bounds_then_move_inside() -> None:
     assert outcome(ask(app_signals(8, 500.0, measured(8)), POWER, bounds=Bounds(1, 4)), 8) == (4, "out_of_bounds")
     assert outcome(ask(app_signals(1, 5.0, measured(1)), POWER, bounds=Bounds(3, 4)), 1) == (3, "out_of_bounds")
 
@@ -251,26 +252,26 @@ def test_slots_measured_at_another_version_count_as_settling() -> None:
 
 
 def on_full_cluster(arrives: float, memory: Memory | None = None) -> tuple[Proposal, Memory]:
-    """What flow says where 8 slots are asked for and 6 run."""
+    """flow's answer if 8 slots are requested and 6 run."""
     current, seen = deployment(8), signals(app_signals(6, arrives, measured(6)), observed(POWER))
     current = replace(current, apps={APP: replace(current.apps[APP], executor=ExecutorSize(1, 1024))})
     return create("flow", {}).propose(seen, current, memory or {})
 
 
-def test_slots_for_which_there_was_no_room_are_given_up_when_the_load_falls() -> None:
+def test_slots_without_room_are_given_up_when_the_load_falls() -> None:
     proposal, _ = on_full_cluster(50.0)
     (change,) = proposal.changes
     assert change.before == 8 and change.value < 6
     assert "6 slots can sustain" in proposal.sentence
 
 
-def test_no_more_slots_are_asked_for_while_a_cluster_has_no_room() -> None:
+def test_no_more_slots_are_requested_while_a_cluster_is_full() -> None:
     proposal, memory = on_full_cluster(2 * POWER[8])
     assert (proposal.changes, proposal.reason_code) == ((), "no_room")
     assert memory["apps"][APP] == {}, "a step that was not made cannot fail"
 
 
-def test_slots_that_are_asked_for_stay_so_where_those_that_run_suffice() -> None:
+def test_requested_slots_stay_if_the_running_ones_are_enough() -> None:
     proposal, _ = on_full_cluster(0.7 * POWER[6])
     assert proposal.changes == ()
 
@@ -278,7 +279,7 @@ def test_slots_that_are_asked_for_stay_so_where_those_that_run_suffice() -> None
 # ---- tasks that take turns
 
 
-def test_level_that_takes_as_many_turns_as_a_lower_one_is_passed_over() -> None:
+def test_level_with_as_many_turns_as_a_lower_one_is_skipped() -> None:
     app, known = app_signals(4, 0.9 * POWER[4], measured(4), tasks=8), {p: POWER[p] for p in (2, 4, 8)}
     assert target(ask(app, known), 4) == 8  # 5 to 7 slots need two turns for 8 tasks, as 4 do
     assert target(ask(replace(app, tasks=None), known), 4) == 5
@@ -289,13 +290,13 @@ def test_slots_that_bring_nothing_are_given_back() -> None:
     assert outcome(ask(app, {2: POWER[2]}), 7) == (4, "over_provisioned")
 
 
-def test_maximum_below_the_next_level_that_does_more_is_said_so() -> None:
+def test_maximum_below_the_next_useful_level_is_reported() -> None:
     app = app_signals(4, 2 * POWER[4], measured(4), tasks=8)
     assert outcome(ask(app, POWER, bounds=Bounds(1, 7)), 4) == (4, "at_maximum")
 
 
-def test_levels_of_equal_worth_are_no_sign_that_more_slots_bring_nothing() -> None:
-    """6 slots do what 4 do; 8 were never tried."""
+def test_levels_of_equal_worth_do_not_show_that_more_slots_bring_nothing() -> None:
+    """6 slots do the same as 4; 8 were never tried."""
     app = app_signals(6, 0.95 * POWER[4], capacity(6, POWER[4]), tasks=8)
     assert target(ask(app, {2: POWER[2], 4: [POWER[4]] * 3}), 6) == 8
 
@@ -304,7 +305,7 @@ def test_levels_of_equal_worth_are_no_sign_that_more_slots_bring_nothing() -> No
 
 
 def early(app: AppSignals, slots: int, *, live: bool = True, memory: Memory | None = None) -> tuple[Proposal, Memory]:
-    """What flow says while ``slots`` are new, and ``app`` was measured at others."""
+    """flow's answer while ``slots`` are new, and ``app`` was measured at others."""
     current, seen = deployment(slots), signals(app, observed(POWER))
     if live:
         size = replace(current.apps[APP], executor=ExecutorSize(1, 1024))
@@ -312,11 +313,11 @@ def early(app: AppSignals, slots: int, *, live: bool = True, memory: Memory | No
     return create("flow", {}).propose(replace(seen, settling=True), current, memory or {})
 
 
-def test_more_slots_before_it_has_settled_where_more_arrives_than_they_can_take() -> None:
+def test_more_slots_are_added_before_it_has_settled_if_they_cannot_keep_up() -> None:
     proposal, memory = early(app_signals(4, 600.0, measured(4)), 4)
     wanted, reason = outcome(proposal, 4)
     assert wanted > 6 and reason == "under_provisioned"
-    assert proposal.sentence.endswith("What 4 slots can process is an estimate: they have not settled yet.")
+    assert proposal.sentence.endswith("The throughput of 4 slots is an estimate: it has not settled yet.")
     assert memory["apps"][APP]["stepped_up"]
 
 
@@ -329,11 +330,11 @@ def test_step_down_that_proves_too_deep_is_reversed_before_it_is_carried_out() -
     ("arrives", "changes", "live"),
     [
         (10.0, {}, True),  # far too many slots
-        (200.0, {"backlog_rows": 100_000}, True),  # a backlog is not what arrives
-        (200.0, {"capacity": capacity(4, 10.0)}, True),  # a cold batch tells nothing of the level
+        (200.0, {"backlog_rows": 100_000}, True),  # a backlog is not the arrival rate
+        (200.0, {"capacity": capacity(4, 10.0)}, True),  # a cold batch shows nothing about the level
         (600.0, {"arrival_basis": ArrivalBasis.AT_LEAST}, True),  # not known to arrive
         (None, {}, True),
-        (600.0, {}, False),  # a restart would have to be paid for
+        (600.0, {}, False),  # a restart would have a cost
     ],
 )
 def test_slots_otherwise_wait_until_it_has_settled(arrives: float | None, changes: dict[str, Any], live: bool) -> None:
@@ -353,7 +354,7 @@ def test_rate_is_known_before_it_has_settled_and_the_step_stays_remembered() -> 
 
 
 def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: Any) -> list[tuple[int, str]]:
-    """What evaluations at 8 slots say, one after the other, of periods of 10 s with a mean and a newest rate."""
+    """flow's answers at 8 slots, one after the other, for periods of 10 s with a mean and a newest rate."""
     tuner, memory, found = create("flow", {"change_s": 0.0, **options}), {}, []  # type: ignore[var-annotated]
     for number, (rate, newest) in enumerate(rates):
         app = app_signals(8, rate, measured(8), arrival_recent_rows_per_s=newest)
@@ -365,7 +366,7 @@ def windows(*rates: tuple[float, float | None], every_s: float = 10, **options: 
 
 
 def test_window_without_a_newest_rate_waits_once_for_a_jump() -> None:
-    # it jumps in every evaluation, and the wait is one evaluation all the same
+    # it jumps in every evaluation, and still waits for only one evaluation
     jumping = [(rate, None) for rate in (500.0, 300.0, 200.0, 100.0)]
     assert [reason for _, reason in windows(*jumping)] == [
         "well_provisioned",
@@ -376,12 +377,12 @@ def test_window_without_a_newest_rate_waits_once_for_a_jump() -> None:
     assert windows(*jumping, whole_windows=False)[1][1] == "over_provisioned"
 
 
-def test_window_that_is_even_waits_for_nothing() -> None:
+def test_window_without_a_jump_waits_for_nothing() -> None:
     assert windows((500.0, 500.0), (100.0, 102.0))[1][1] == "over_provisioned"
 
 
 def jumped(before: float, after: float, share: float) -> tuple[float, float]:
-    """Mean and newest rate of a period of which a share lies after a jump."""
+    """Mean and newest rate of a period with the given share after a jump."""
     return before + share * (after - before), before + min(1.0, 3 * share) * (after - before)
 
 
@@ -395,7 +396,7 @@ def test_window_with_a_jump_in_its_newest_third_is_waited_for(after: float, shar
 
 
 @pytest.mark.parametrize("share", [0.45, 0.6, 0.8])
-def test_window_with_an_early_jump_is_sized_for_what_arrives_now(share: float) -> None:
+def test_window_with_an_early_jump_is_sized_for_the_present_rate(share: float) -> None:
     steady = windows((500.0, 500.0), (100.0, 100.0))[1]
     assert windows((500.0, 500.0), jumped(500.0, 100.0, share))[1] == steady
     assert windows((500.0, 500.0), jumped(500.0, 100.0, share), whole_windows=False)[1][0] > steady[0]
@@ -420,7 +421,7 @@ def test_window_in_doubt_waits_for_a_period_at_most() -> None:
     assert reasons == ["well_provisioned", *["window_half_old"] * 3, "utilisation_above_target"]
 
 
-def test_window_when_it_is_the_first_then_what_came_last_is_sized_for() -> None:
+def test_first_window_is_sized_for_its_newest_rate() -> None:
     assert windows((100.0, 500.0))[0][1] == windows((500.0, 500.0))[0][1] == "well_provisioned"
     assert windows((100.0, None))[0][1] == "over_provisioned"
 
@@ -440,11 +441,11 @@ def test_window_of_an_app_that_keeps_up_is_waited_for() -> None:
     assert target(ask(replace(app, arrival_recent_rows_per_s=320.0), POWER, memory=memory), 4) > 4
 
 
-def test_window_with_a_trifling_change_waits_for_nothing() -> None:
+def test_window_with_a_trivial_change_waits_for_nothing() -> None:
     assert windows((0.2, None), (3.0, None))[1][1] == "over_provisioned"
 
 
-def test_window_that_was_settling_is_no_earlier_rate() -> None:
+def test_settling_window_is_not_an_earlier_rate() -> None:
     tuner = create("flow", {})
     _, memory = tuner.propose(signals(app_signals(8, 500.0, measured(8)), observed(POWER)), deployment(8), {})
     quiet = signals(app_signals(8, 100.0, measured(8)), observed(POWER))
@@ -455,14 +456,14 @@ def test_window_that_was_settling_is_no_earlier_rate() -> None:
 # ---- memory
 
 
-def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
+def test_memory_of_an_app_that_was_not_measured_is_kept() -> None:
     kept = {"apps": {"other": {"rate": 3.0, "unsettled": None, "operators": {"other": {"fixed_s": {"1": [2.0]}}}}}}
     _, memory = create("flow", {}).propose(signals(app_signals(2, 9.0, measured(2))), deployment(2), kept)
     assert memory["apps"]["other"] == kept["apps"]["other"]
     assert set(memory["apps"]) == {"other", APP}
 
 
-def test_failures_of_own_steps_are_counted_until_one_suffices() -> None:
+def test_failures_of_own_steps_are_counted_until_a_step_is_enough() -> None:
     tuner, slots = create("flow", {}), 1
     memory: Memory = {}
 
@@ -483,7 +484,7 @@ def test_failures_of_own_steps_are_counted_until_one_suffices() -> None:
     assert evaluation(9000.0, 3000.0, 40) == 0, "another rate is no failure of the step before"
 
 
-def test_look_when_made_again_then_its_own_observation_counts_once() -> None:
+def test_repeated_evaluation_counts_its_own_observation_once() -> None:
     app = app_signals(2, 400.0, measured(2))
     own = observed({2: POWER[2]}, NOON + timedelta(seconds=10))
     once, twice = ask(app), ask(app, own)
@@ -504,18 +505,18 @@ def test_apps_when_there_are_several_then_each_is_sized_and_named() -> None:
     assert set(memory["apps"]) == {APP, "other"}
 
 
-def test_sentence_when_up_then_reads_as_a_person_would_say_it() -> None:
+def test_sentence_when_up_then_reads_naturally() -> None:
     proposal = ask(app_signals(2, 300.0, capacity(2, 187.0)))
     assert re.fullmatch(
-        r"300 rows/s arrived in the last 10 s and 2 slots can sustain 175 rows/s: "
+        r"300 rows/s arrived in the last 10 s, and 2 slots can sustain 175 rows/s\. "
         r"\d slots can sustain \d+ rows/s \(\d+ % used\)\.",
         proposal.sentence,
     )
     quiet = ask(app_signals(6, 0.0, measured(6)), POWER)
     assert re.fullmatch(
-        r"Only 0 rows/s arrived in the last 10 s and 6 slots can sustain \d+ rows/s: "
+        r"Only 0 rows/s arrived in the last 10 s, and 6 slots can sustain \d+ rows/s\. "
         r"1 slot can sustain \d+ rows/s \(0 % "
-        r"used\)\. A change there and back costs 70 slot-seconds, saved in 14 s\. No rise is expected\.",
+        r"used\)\. Changing there and back costs 70 slot-seconds, which it saves in 14 s\. No rise is expected\.",
         quiet.sentence,
     )
 
@@ -567,7 +568,7 @@ def test_step_up_when_more_arrives_then_is_never_shorter(
     found = []
     for rate in rates:
         app = app_signals(slots, rate, capacity(p, levels[p][-1]), backlog_rows=backlog)
-        # on a plateau more load makes the difference between resting on it and giving back what brought nothing
+        # on a plateau more load decides between staying on it and giving back slots that brought nothing
         found.append(target(ask(app, levels, ineffective_thr=0, bounds=Bounds(1, 12)), slots))
     steps = [p for p in found if p > slots]
     assert steps == sorted(steps) and (not steps or found[-len(steps) :] == steps)
@@ -575,7 +576,7 @@ def test_step_up_when_more_arrives_then_is_never_shorter(
 
 @given(levels=histories().filter(bool), slots=st.integers(1, 8), rate=st.floats(0, 3000))
 @examples(30)
-def test_slots_within_the_plan_are_never_more_and_never_just_left(
+def test_slots_within_the_plan_are_never_raised_and_never_fall_just_short(
     levels: dict[int, list[float]], slots: int, rate: float
 ) -> None:
     proposal = ask(app_signals(slots, rate, None, parallelism=slots), levels)

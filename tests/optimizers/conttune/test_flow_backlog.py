@@ -1,4 +1,4 @@
-"""flow where many rows wait: how soon it decides, and which rates and times it promises."""
+"""flow with a large backlog: how soon it decides, and which rates and times it promises."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settling(
 def test_backlog_is_sized_for_before_the_app_has_settled(live: bool) -> None:
     proposal = settling(waiting(1), 1, live=live)
     assert outcome(proposal, 1) == (6, "backlog_to_drain")
-    assert proposal.sentence.endswith("What 1 slot can process is an estimate: they have not settled yet.")
+    assert proposal.sentence.endswith("The throughput of 1 slot is an estimate: it has not settled yet.")
 
 
 def test_backlog_at_other_slots_or_of_a_restart_waits_for_settled_figures() -> None:
@@ -59,7 +59,7 @@ def test_backlog_of_a_settled_app_needs_no_fit() -> None:
     assert outcome(ask(waiting(1), bounds=Bounds(1, 6)), 1) == (6, "backlog_to_drain")
 
 
-def test_rates_are_what_full_batches_let_through() -> None:
+def test_rates_are_those_of_full_batches() -> None:
     ability, fixed_s = 2777.0, 1.9
     app = app_signals(6, 100.0, capacity(6, ability, fixed_s), batch_rows_limit=5000, backlog_rows=60_000)
     proposal = ask(app, {6: [ability] * 5}, bounds=Bounds(1, 6))
@@ -73,17 +73,17 @@ def test_promise_to_catch_up_counts_fixed_costs_of_all_batches() -> None:
     assert proposal.predicted["processing_ability_rows_per_s"] > 2000
     out = throughput(proposal.predicted["processing_ability_rows_per_s"], 1.9, 5000)
     assert f"can sustain {out:,.0f} rows/s" in proposal.sentence
-    assert f"catch up in about {200_000 / out:,.0f} s (the goal is 60 s)" in proposal.sentence
+    assert f"catch up in about {200_000 / out:,.0f} s (goal: 60 s)" in proposal.sentence
 
 
 def test_promise_without_a_limit_pays_the_fixed_cost_once() -> None:
     app = app_signals(4, 0.7 * POWER[4], measured(4, fixed_s=2.0), backlog_rows=15_000)
     proposal = ask(app, POWER, objective=Objective(catch_up_s=60.0))
     assert proposal.reason_code == "backlog_to_drain"
-    assert "4 slots can catch up in about" in proposal.sentence and "(the goal is 60 s)" in proposal.sentence
+    assert "4 slots can catch up in about" in proposal.sentence and "(goal: 60 s)" in proposal.sentence
 
 
-def test_backlog_that_does_not_shrink_is_never_processed() -> None:
+def test_backlog_that_does_not_shrink_never_drains() -> None:
     demand = Demand(1349.0, 60_000.0, 60_000.0, Objective(), {6: 1.9}, batch_rows=5000)
     assert demand.drain_s(2777.0, 6) == pytest.approx(60_000 / (throughput(2777.0, 1.9, 5000) - 1349))
     assert demand.drain_s(2700.0, 6) == math.inf

@@ -1,4 +1,4 @@
-"""Input that says little, nothing, or what cannot be: a defined outcome with a reason each, never an exception."""
+"""Input with little, no or impossible information: a defined outcome with a reason each, never an exception."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.optimizers.conttune.flow_cases import POWER, ask, ask_job, chain, mea
 # ---- few observations
 
 
-def test_observations_when_there_are_none_then_nothing_is_decided() -> None:
+def test_observations_when_there_are_none_then_decide_nothing() -> None:
     assert outcome(ask(app_signals(2, 300.0, None)), 2) == (2, "capacity_unknown")
     seen = with_operator(chain(300.0, {"a": 2}), "a", processing_ability=None)
     found = ask_job(seen, {"a": 2})
@@ -42,13 +42,13 @@ def test_identical_observations_are_one_level_known_well() -> None:
     assert often.training["noise"][0] < once.training["noise"][0]
 
 
-def test_scaling_that_does_nothing_at_all_is_not_tried_again() -> None:
+def test_useless_scaling_is_not_tried_again() -> None:
     flat = {p: [100.0] * 4 for p in (1, 2, 4, 8)}
     assert outcome(ask(app_signals(4, 300.0, capacity(4, 100.0)), flat), 4) == (1, "ineffective_scaling")
     assert outcome(ask(app_signals(1, 300.0, capacity(1, 100.0)), flat), 1) == (1, "ineffective_scaling")
 
 
-# ---- figures that cannot be
+# ---- impossible figures
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_impossible_ability_of_an_app_is_named_and_changes_nothing(value: float)
     assert outcome(proposal, 4) == (4, "bad_signals") and "rows_per_s" in proposal.sentence
 
 
-def test_growth_of_a_backlog_that_is_no_number_counts_as_none() -> None:
+def test_invalid_growth_of_a_backlog_counts_as_none() -> None:
     seen = chain(1.01 * POWER[4], {"a": 4}, backlog_growth_rows_per_s=math.nan)
     assert targets(ask_job(seen, {"a": 4})) == {}
 
@@ -77,7 +77,7 @@ BAD += [(250.0, math.nan), (250.0, math.inf), (250.0, -1.0)]
 
 
 @pytest.mark.parametrize(("ability", "noise"), BAD)
-def test_observation_when_stored_but_impossible_then_is_as_if_never_made(ability: float, noise: float) -> None:
+def test_stored_but_impossible_observation_is_ignored(ability: float, noise: float) -> None:
     bad = Observation(APP, 3, ability, noise, 5, NOON - timedelta(seconds=3))
     app = app_signals(2, 300.0, measured(2))
     assert ask(app, [*observed(POWER), bad]) == ask(app, POWER)
@@ -86,7 +86,7 @@ def test_observation_when_stored_but_impossible_then_is_as_if_never_made(ability
     assert ask(app, [below]) == ask(app)
 
 
-# ---- what contradicts itself
+# ---- contradictions
 
 
 CONTRADICTIONS: dict[str, dict[int, Sequence[float]]] = {
@@ -100,7 +100,7 @@ CONTRADICTIONS: dict[str, dict[int, Sequence[float]]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 @pytest.mark.parametrize("rate", [0.0, 5.0, 300.0, 1e9])
-def test_observations_that_contradict_each_other_lead_to_a_level(name: str, rate: float) -> None:
+def test_contradicting_observations_still_lead_to_a_level(name: str, rate: float) -> None:
     levels = CONTRADICTIONS[name]
     now = 4 if 4 in levels else 8
     app = app_signals(now, rate, capacity(now, levels[now][-1]))
@@ -110,9 +110,9 @@ def test_observations_that_contradict_each_other_lead_to_a_level(name: str, rate
     assert all(math.isfinite(v) for column in proposal.curve.values() for v in column)
 
 
-def test_rates_that_contradict_each_other_yield_to_the_sources() -> None:
+def test_contradicting_rates_yield_to_the_sources() -> None:
     seen = chain(100.0, {"a": 2, "b": 2})
-    edges = (Edge("in", "a", 900.0), Edge("a", "b", 0.0))  # nine times of what the source let go, and none of it
+    edges = (Edge("in", "a", 900.0), Edge("a", "b", 0.0))  # nine times the source's output, and none of it
     seen = replace(seen, apps=(replace(seen.apps[0], edges=edges),))
     found = ask_job(seen, {"a": 2, "b": 2})
     assert set(targets(found)) >= {"a"} and found.reason_code == "under_provisioned"
@@ -122,8 +122,8 @@ def test_rates_that_contradict_each_other_yield_to_the_sources() -> None:
 
 
 @pytest.mark.parametrize(("now", "bounds", "then"), [(8, (1, 4), 4), (1, (3, 4), 3), (6, (2, 2), 2)])
-def test_p_outside_the_bounds_is_brought_inside_before_all_else(now: int, bounds: tuple[int, int], then: int) -> None:
-    app = app_signals(now, 500.0, None)  # nothing has to be known for it
+def test_p_outside_the_bounds_moves_inside_before_all_else(now: int, bounds: tuple[int, int], then: int) -> None:
+    app = app_signals(now, 500.0, None)  # no other information is needed
     assert outcome(ask(app, bounds=Bounds(*bounds)), now) == (then, "out_of_bounds")
     seen = replace(chain(9000.0, {"a": now, "b": bounds[0]}), bounds=Bounds(*bounds))
     found = ask_job(seen, {"a": now, "b": bounds[0]})
@@ -136,7 +136,7 @@ def test_bounds_when_they_leave_no_choice_then_that_level_stays() -> None:
     assert target(ask(replace(app, arrival_rows_per_s=0.0), POWER, bounds=Bounds(2, 2)), 2) == 2
 
 
-def test_operator_when_it_vanished_then_nothing_changes_and_it_is_named() -> None:
+def test_vanished_operator_is_named_and_changes_nothing() -> None:
     found = ask_job(chain(900.0, {"a": 2}), {"a": 2, "gone": 3})
     assert (targets(found), found.reason_code) == ({}, "operator_vanished")
     assert "gone" in found.sentence
@@ -147,7 +147,7 @@ def test_new_operator_is_left_alone_until_the_deployment_names_it() -> None:
     assert set(targets(found)) == {"a"}
 
 
-# ---- what cannot be reached
+# ---- out of reach
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_target_out_of_reach_keeps_slots_and_says_why(
     assert outcome(ask(app, levels, objective=objective), 8) == (8, reason)
 
 
-def test_target_when_beyond_the_maximum_then_goes_there_and_stays() -> None:
+def test_target_beyond_the_maximum_goes_there_and_stays() -> None:
     seen = chain(1e9, {"a": 4})
     assert targets(ask_job(seen, {"a": 4})) == {"a": 16}
     top = chain(1e9, {"a": 8}, bounds=Bounds(1, 8))
@@ -178,7 +178,7 @@ def test_target_when_beyond_the_maximum_then_goes_there_and_stays() -> None:
     proactive=st.booleans(),
 )
 @settings(deadline=None, max_examples=20)
-def test_looks_when_rates_leap_between_extremes_then_each_has_an_outcome(rates: list[float], proactive: bool) -> None:
+def test_evaluations_with_extreme_rate_jumps_each_have_an_outcome(rates: list[float], proactive: bool) -> None:
     memory: Any = {}
     tuner = create("flow", {"proactive": proactive})
     for number, rate in enumerate(rates):

@@ -1,4 +1,4 @@
-"""What flow makes of a size that did not suffice: it does not come back to it while the rate is the same."""
+"""flow after a size that was too small: it does not return to the size while the rate is the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tune(seen: Signals, levels: Mapping[str, int], memory: Memory) -> tuple[dict
 
 
 def after_failure(rate: float = RATE) -> Memory:
-    """What is remembered after two slots of an operator did not suffice for a rate, and it got more."""
+    """The memory after two slots of an operator were too few for a rate, and it got more."""
     seen = with_operator(chain(rate, {"a": 2}, until=NOON), "a", processing_ability=0.5 * rate)
     changes, memory = tune(seen, {"a": 2}, {})
     assert changes["a"] > 2
@@ -36,27 +36,27 @@ def lucky(rate: float) -> Signals:
     return chain(rate, {"a": 8}, history={"a": LUCKY}, until=NOON + timedelta(minutes=5))
 
 
-def test_size_that_did_not_suffice_is_left_out_at_the_same_rate() -> None:
+def test_insufficient_size_is_skipped_at_the_same_rate() -> None:
     assert tune(lucky(RATE), {"a": 8}, {})[0] == {"a": 1}
     assert tune(lucky(RATE), {"a": 8}, after_failure())[0] == {"a": 3}
     assert tune(lucky(0.97 * RATE), {"a": 8}, after_failure())[0] == {"a": 3}
 
 
-def test_size_that_did_not_suffice_is_forgotten_at_another_rate() -> None:
+def test_insufficient_size_is_forgotten_at_another_rate() -> None:
     changes, memory = tune(lucky(0.9 * RATE), {"a": 8}, after_failure())
     assert changes == {"a": 1}
     assert tune(lucky(RATE), {"a": 8}, memory)[0] == {"a": 1}, "what sufficed there since is not known here"
 
 
-def test_size_that_did_not_suffice_is_forgotten_where_the_operator_changed() -> None:
+def test_insufficient_size_is_forgotten_if_the_operator_changed() -> None:
     memory, changes = after_failure(), {}
-    for minute in (5, 6, 7):  # eight slots do three times of what they did, which three evaluations show
+    for minute in (5, 6, 7):  # eight slots do three times as much as before, which three evaluations show
         seen = replace(lucky(RATE), until=NOON + timedelta(minutes=minute))
         changes, memory = tune(with_operator(seen, "a", processing_ability=5400.0), {"a": 8}, memory)
     assert changes == {"a": 1}
 
 
-def test_size_that_did_not_suffice_on_a_cold_machine_does_again_once_it_is_warm() -> None:
+def test_insufficient_size_on_a_cold_machine_is_used_again_once_it_is_warm() -> None:
     def evaluate(p: int, fixed_s: float, minute: int, memory: Memory) -> tuple[int, Memory]:
         app = app_signals(p, 60.0, measured(p, fixed_s=fixed_s), batch_rows_limit=400)
         seen = replace(signals(app, observed(WELL)), until=NOON + timedelta(minutes=minute))
@@ -86,7 +86,7 @@ def test_second_step_for_the_same_rate_takes_nothing_from_others() -> None:
 def test_steps_grow_while_they_fail() -> None:
     memory: Memory = {}
     sizes = [4]
-    for minute in range(4):  # the job falls behind, whatever is measured
+    for minute in range(4):  # the job falls behind, whatever the measurements
         told = {"history": {"a": WELL}, "until": NOON + timedelta(minutes=minute), "backlog_growth_rows_per_s": 20.0}
         changes, memory = tune(chain(0.99 * POWER[4], {"a": sizes[-1]}, **told), {"a": sizes[-1]}, memory)
         sizes.append(changes["a"])

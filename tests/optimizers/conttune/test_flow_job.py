@@ -1,4 +1,4 @@
-"""flow as an Optimizer of a job whose operators have a p each: one evaluation at a time."""
+"""flow as an Optimizer of a job with a p per operator: one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_up_when_all_operators_are_too_small_then_one_step_sizes_all() -> None:
     assert set(targets(found)) == set(NAMES) and min(targets(found).values()) >= 5
 
 
-def test_up_when_the_job_is_throttled_then_is_sized_for_all_that_arrives() -> None:
+def test_up_when_the_job_is_throttled_then_sizes_for_all_arrivals() -> None:
     parts = [source("in", 400.0, 100.0), operator("a", 1, 100.0, 100.0), operator("b", 1, 50.0, 100.0)]
     links = [Edge("in", "a", 100.0), Edge("a", "b", 50.0)]
     seen = dag_signals(parts, links, objective=FULL, bounds=Bounds(1, 16), backlog_growth_rows_per_s=300.0)
@@ -46,7 +46,7 @@ def test_up_when_the_job_is_throttled_then_is_sized_for_all_that_arrives() -> No
     assert found["a"] >= 5 and 2 <= found["b"] < found["a"], "b takes in half of what arrives"
 
 
-def test_up_of_one_operator_lets_others_give_back_their_excess() -> None:
+def test_up_of_one_operator_lets_others_return_their_excess() -> None:
     found = ask_job(well(300.0, levels(8, 2, 4)), levels(8, 2, 4))
     assert targets(found) == {"a": 4, "b": 4}
     assert found.reason_code == "under_provisioned", "what the step is for comes first"
@@ -57,7 +57,7 @@ def test_up_of_one_operator_lets_others_give_back_their_excess() -> None:
     assert targets(ask_job(well(300.0, levels(5, 2, 4)), levels(5, 2, 4), slack=0.3)) == {"b": 4}
 
 
-def test_up_for_a_common_rise_leaves_those_that_surely_suffice() -> None:
+def test_up_for_a_common_rise_leaves_operators_that_surely_keep_up() -> None:
     found = ask_job(well(560.0, levels(8, 2, 8)), levels(8, 2, 8))
     assert targets(found) == {"b": 8}
     predicted = found.predicted
@@ -90,7 +90,7 @@ def test_up_with_too_few_tasks_stays_and_says_which_operator() -> None:
 FLAT = {2: [190.0] * 5, 4: [192.0] * 5}
 
 
-def test_up_that_brought_an_operator_nothing_is_given_back() -> None:
+def test_up_that_brought_an_operator_nothing_is_reverted() -> None:
     seen = with_operator(
         well(340.0, levels(4, 2, 8), history={"a": FLAT, "b": WELL, "c": WELL}), "a", processing_ability=191
     )
@@ -104,7 +104,7 @@ def test_up_that_brought_an_operator_nothing_is_given_back() -> None:
     assert (targets(found), found.reason_code) == ({}, "ineffective_scaling")
 
 
-def test_up_when_some_of_the_job_is_not_measured_then_the_rest_is_sized() -> None:
+def test_up_when_part_of_the_job_is_not_measured_then_sizes_the_rest() -> None:
     seen = with_operator(chain(340.0, levels(2, 2, 2)), "b", processing_ability=None)
     assert set(targets(ask_job(seen, levels(2, 2, 2)))) == {"a", "c"}
     edges = (Edge("in", "a", 340.0), Edge("a", "b", None), Edge("b", "c", 340.0))
@@ -112,7 +112,7 @@ def test_up_when_some_of_the_job_is_not_measured_then_the_rest_is_sized() -> Non
     assert set(targets(ask_job(unknown, levels(2, 2, 2)))) == {"a"}
 
 
-def test_up_when_nothing_of_the_job_is_measured_then_says_so_of_each() -> None:
+def test_up_when_nothing_in_the_job_is_measured_then_says_so_for_each() -> None:
     seen = chain(340.0, levels(2, 2, 2))
     for name in NAMES:
         seen = with_operator(seen, name, processing_ability=None)
@@ -152,7 +152,7 @@ def test_down_that_frees_little_of_the_whole_job_stays() -> None:
     assert small.items() <= big.items()
 
 
-def test_down_when_rows_wait_then_waits_until_they_are_done() -> None:
+def test_down_when_rows_wait_then_waits_until_they_are_processed() -> None:
     found = ask_job(well(150.0, levels(4, 4, 4), backlog_rows=9000), levels(4, 4, 4))
     assert (targets(found), found.reason_code) == ({}, "draining")
     assert targets(ask_job(well(150.0, levels(4, 4, 4), backlog_rows=9000), levels(4, 4, 4), catch_up=False)) != {}
@@ -172,7 +172,7 @@ def wandered(rate: float, runs: list[list[float]], latest: list[float]) -> dict[
     return {"apps": {APP: {"rate": rate, "runs": runs, "latest": latest}}}
 
 
-def test_step_when_the_rate_wanders_then_has_room_for_what_it_often_does() -> None:
+def test_step_when_the_rate_wanders_then_has_room_for_its_usual_range() -> None:
     around = [[rate, 5] for _ in range(5) for rate in (310.0, 260.0, 325.0, 280.0)]
     memory = wandered(300.0, around, [300.0] * 8)
     cold = chain(300.0, {"a": 1}, bounds=Bounds(1, 90))
@@ -205,7 +205,7 @@ def test_proactive_step_comes_before_a_steady_rise_is_due() -> None:
     assert targets(ahead)["a"] > 5, "for where the rate will be, not for the next two evaluations alone"
 
 
-def test_memory_when_looks_go_on_and_on_then_stays_small() -> None:
+def test_memory_stays_small_over_very_many_evaluations() -> None:
     tuner, memory, rng, sizes = create("flow", {"proactive": True}), {}, random.Random(1), []
     for number in range(330):
         rate = (200, 216)[number % 2] * rng.uniform(0.98, 1.02)
@@ -241,7 +241,7 @@ def test_step_up_takes_nothing_from_operators_that_are_too_small(
 
 @given(order=st.permutations(range(4)), rate=st.floats(1, 600))
 @settings(max_examples=10, deadline=None)
-def test_targets_when_operators_are_told_in_any_order_then_are_the_same(order: list[int], rate: float) -> None:
+def test_targets_do_not_depend_on_the_order_of_operators(order: list[int], rate: float) -> None:
     seen = well(rate, levels(4, 2, 4))
     app = seen.apps[0]
     mixed = replace(seen, apps=(replace(app, operators=tuple(app.operators[i] for i in order)),))

@@ -1,4 +1,4 @@
-"""flow driving simulated jobs: what a user sees, one correction a story."""
+"""flow driving simulated jobs: what a user sees, one correction per story."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def batches(multiples: Sequence[float], every_s: float = 300.0, **changes: Any) 
     return replace(made, **changes)
 
 
-# ---- one step a change
+# ---- one step per change
 
 
 @pytest.mark.parametrize(("name", "runs"), [("paper", 2), ("paper_mb", 2)])
-def test_permutations_cost_about_one_reconfiguration_a_change(name: str, runs: int) -> None:
+def test_permutations_cost_about_one_reconfiguration_per_change(name: str, runs: int) -> None:
     found = [score(tuned(scenario(name, i), i)) for i in range(runs)]
     assert fmean(f["reconfigurations_per_tuning"] for f in found) <= 1.2
     assert fmean(f["bad_per_tuning"] for f in found) <= 0.1
@@ -86,7 +86,7 @@ def test_rise_of_the_load_converges_in_a_few_reconfigurations(exponent: float) -
     assert least <= run.segments[-1].parallelism[0] <= 1.3 * least + 1
 
 
-def test_rates_that_come_again_cost_one_good_reconfiguration_each() -> None:
+def test_rates_that_return_cost_one_good_reconfiguration_each() -> None:
     rates = [2.0, 9.0, 4.0, 7.0, 1.0, 8.0, 5.0]
     run = tuned(pipelined([*rates, *rates], "map", "sink"))
     again = steps(run, 600.0 * len(rates))
@@ -98,7 +98,7 @@ def test_rates_that_come_again_cost_one_good_reconfiguration_each() -> None:
 
 
 @pytest.mark.parametrize("micro", [False, True])
-def test_plateau_stops_within_two_useless_steps_and_gives_them_back(
+def test_plateau_stops_within_two_useless_steps_and_reverts_them(
     micro: bool,
 ) -> None:
     flat = {"curves": {"map": plateau(0.85, 8.0)}, "reach": {"map": 0.6}, "bounds": Bounds(1, 64)}
@@ -113,7 +113,7 @@ def test_plateau_stops_within_two_useless_steps_and_gives_them_back(
     assert run.segments[-1].parallelism[0] < 0.8 * max(s.after[0] for s in ups)
 
 
-def test_plateau_when_the_load_falls_below_it_then_is_sized_as_ever() -> None:
+def test_plateau_when_the_load_falls_below_it_then_is_sized_as_usual() -> None:
     run = tuned(pipelined([2.0, 9.0, 3.0], curves={"map": plateau(0.85, 8.0)}, reach={"map": 0.75}))
     assert run.segments[-1].adequate
     assert run.segments[-1].parallelism[0] <= run.segments[-1].reference[0] + 1
@@ -138,7 +138,7 @@ def test_drift_by_a_quarter_is_recovered_in_two_steps_at_most(micro: bool) -> No
     assert run.segments[-1].adequate
 
 
-def test_drift_when_history_is_not_rescaled_then_takes_many_steps() -> None:
+def test_drift_without_rescaled_history_takes_many_steps() -> None:
     made = pipelined([6.0] * 3, "map", "sink", drift=Drift((Event(910.0),)))
     with_it, without = (recoveries(tuned(made, drift=on))[0] for on in (True, False))
     assert without > 2 * with_it
@@ -172,7 +172,7 @@ class Spoilt:
 
 
 @pytest.mark.parametrize("factor", [0.4, 2.5])
-def test_outlier_when_one_look_lies_then_nothing_changes_then_or_later(factor: float) -> None:
+def test_outlier_in_one_evaluation_changes_nothing_then_or_later(factor: float) -> None:
     made = pipelined([6.0, 6.0, 9.0, 2.0], "map", "sink")
     plain = tuned(made)
     assert len(plain.steps) > 35 and not steps(plain, 600.0, 1200.0)
@@ -198,7 +198,7 @@ def wandering(seed: int, **changes: Any) -> Scenario:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rate_when_it_wanders_then_is_not_followed(seed: int) -> None:
+def test_wandering_rate_is_not_followed(seed: int) -> None:
     run, following = tuned(wandering(seed)), tuned(wandering(seed), fluctuation=False)
     assert len(steps(run, 1800.0)) <= 2 < 8 <= len(steps(following, 1800.0))
     assert score(run)["core_seconds_vs_oracle"] <= 1.25
@@ -223,7 +223,7 @@ def test_bursts_of_windows_do_not_resize_what_follows_them() -> None:
 # ---- micro-batches
 
 
-def test_day_goes_up_and_comes_down_and_never_to_and_fro() -> None:
+def test_day_scales_up_and_down_without_oscillation() -> None:
     run = tuned(batches([1.0, 7.0, 7.0, 2.5, 0.05, 0.05]))
     moves = [s.after[0] - s.before[0] for s in steps(run)]
     assert len(moves) <= 5 and moves[0] > 0

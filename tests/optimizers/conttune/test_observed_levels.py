@@ -20,7 +20,7 @@ def test_level_with_an_outlier_has_the_middle_of_its_observations() -> None:
     assert level.error < 0.03 * 401
 
 
-def test_level_when_there_are_more_than_top_k_then_only_the_latest_count() -> None:
+def test_level_when_there_are_more_than_top_k_then_uses_only_the_latest() -> None:
     points = observed({2: (100, 100, 100, 200, 202, 204), 4: (350,)})
     two, four = observed_levels(points, 3)
     assert (two.ability, four.ability) == (202, 350)
@@ -41,7 +41,7 @@ def test_error_shrinks_with_the_root_of_the_observations() -> None:
     assert often.error == pytest.approx(once.error / 3)
 
 
-def test_error_when_measurements_tell_of_a_greater_one_then_is_that() -> None:
+def test_error_when_measurements_show_a_greater_one_then_is_that() -> None:
     points = [Observation(APP, 2, 100.0, 12.0, 5, NOON - timedelta(seconds=s)) for s in (30, 20, 10, 0)]
     assert observed_levels(points, 10)[0].error == pytest.approx(6.0)
 
@@ -54,7 +54,7 @@ def test_scatter_of_other_levels_counts_for_one_seen_once() -> None:
     assert of_wild.error > 2 * of_calm.error
 
 
-def test_levels_beyond_the_most_are_the_latest_by_rising_p() -> None:
+def test_levels_above_the_limit_are_the_latest_by_rising_p() -> None:
     points = [
         Observation(APP, p, 10.0 * p, 0.0, 1, NOON + timedelta(seconds=(p * 7) % 211))
         for p in range(1, MAX_LEVELS + 20)
@@ -66,7 +66,7 @@ def test_levels_beyond_the_most_are_the_latest_by_rising_p() -> None:
     assert set(kept) == {o.parallelism for o in newest}
 
 
-def test_training_when_made_of_levels_then_has_their_errors() -> None:
+def test_training_of_levels_has_their_errors() -> None:
     told = training_columns(observed_levels(observed({1: 100.0, 4: (340.0, 360.0)}), 5))
     assert told["parallelism"] == (1.0, 4.0) and told["processing_ability"] == (100.0, 350.0)
     assert len(told["noise"]) == 2 and min(told["noise"]) > 0

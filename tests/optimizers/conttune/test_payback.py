@@ -1,4 +1,4 @@
-"""Steps down that pay: what they save until the next rise is more than a change there and back costs."""
+"""Steps down that pay: they save more until the next rise than a change down and back costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAY_BACK_S = CHANGE_S * (8 + 3) / (8 - 3)
 
 
 def driven(rates: Sequence[float], **changes: Any) -> list[Proposal]:
-    """What flow says of an app that is measured at each level, and gets what it asks for at once."""
+    """flow's answers for an app that is measured at each level, and gets the requested slots at once."""
     tuner, slots, memory = create("flow", {}), 8, {}  # type: ignore[var-annotated]
     found = []
     for number, rate in enumerate(rates):
@@ -49,7 +49,7 @@ def slots_of(proposals: Sequence[Proposal]) -> list[int]:
     return found
 
 
-def test_dip_of_a_minute_is_no_reason_for_a_step_down() -> None:
+def test_dip_of_a_minute_is_no_reason_to_scale_down() -> None:
     """The demo: 8 slots, a dip of 64 s between two humps of the day; its rise from the night took a while."""
     rates = [2.0, HIGH / 2, *[HIGH] * 6, *[LOW] * 6, *[HIGH] * 6]
     found = driven(rates)
@@ -60,7 +60,7 @@ def test_dip_of_a_minute_is_no_reason_for_a_step_down() -> None:
     assert "a change there and back costs 165" in dip.sentence
 
 
-def test_step_down_says_what_it_saves_and_costs() -> None:
+def test_step_down_says_its_savings_and_cost() -> None:
     first = driven([LOW])[0]
     assert first.reason_code == "over_provisioned"
     assert first.sentence.endswith(
@@ -91,7 +91,7 @@ def test_dips_shorter_than_the_pay_back_time_never_cause_a_step_down(dip: int, h
 
 @given(st.integers(20, 40), st.integers(4, 12))
 @settings(max_examples=15, deadline=None)
-def test_long_dips_that_come_again_cause_a_step_down_at_once(dip: int, high: int) -> None:
+def test_long_repeated_dips_cause_a_step_down_at_once(dip: int, high: int) -> None:
     rates = ([HIGH] * high + [LOW] * dip) * 5
     slots = slots_of(driven(rates))
     begin = 4 * (high + dip) + high
@@ -103,7 +103,7 @@ def test_step_that_costs_nothing_is_made_at_once() -> None:
     assert slots[-2] == 8 and slots[-1] < 8
 
 
-def test_repetition_tells_a_short_dip_from_a_night() -> None:
+def test_repetition_distinguishes_a_short_dip_from_a_night() -> None:
     day = [Run(100.0, 6), Run(30.0, 2), Run(90.0, 6), Run(20.0, 30)]
     spans = [Span(run.rate, run.evaluations * PERIOD_S) for run in day]
     in_dip = Prospect(

@@ -38,7 +38,7 @@ def wandering(n: int, sd: float = 0.05, seed: int = 3) -> list[float]:
 # ---- runs
 
 
-def test_runs_when_rates_hardly_differ_then_are_one_with_their_mean() -> None:
+def test_runs_of_similar_rates_are_merged_with_their_mean() -> None:
     loads = seen([100, 101, 99, 100, 150, 151])
     assert loads.runs == (Run(pytest.approx(100), 4), Run(pytest.approx(150.5), 2))
 
@@ -51,7 +51,7 @@ def test_runs_hold_every_evaluation_once_and_neighbours_differ(rates: list[float
     assert min(rates, default=0) * (1 - 1e-9) <= min((r.rate for r in loads.runs), default=0)
 
 
-def test_runs_when_there_are_very_many_then_the_oldest_are_forgotten() -> None:
+def test_runs_when_there_are_very_many_then_forget_the_oldest() -> None:
     loads = seen(100.0 * 2 ** (i % 2) for i in range(MOST_RUNS + 50))
     assert len(loads.runs) == MOST_RUNS and loads.runs[-1].rate == 200
 
@@ -68,7 +68,7 @@ def test_fluctuation_covers_nine_tenths_of_a_wandering_rate() -> None:
     assert 0.8 <= covered / sum(run.evaluations for run in loads.runs[-24:]) < 1
 
 
-def test_fluctuation_at_the_usual_top_asks_for_no_more() -> None:
+def test_fluctuation_at_the_usual_peak_requires_no_more() -> None:
     assert fluctuation(seen([*wandering(30), 120, 120, 120])) == 1.0
 
 
@@ -80,19 +80,19 @@ def test_fluctuation_of_the_papers_permutations_is_none(seed: int) -> None:
         assert fluctuation(loads) == 1.0, end
 
 
-def test_fluctuation_when_the_rate_only_rises_then_is_none() -> None:
+def test_fluctuation_of_a_rate_that_only_rises_is_none() -> None:
     assert fluctuation(seen(100 * 1.05**i for i in range(30))) == 1.0
     assert fluctuation(seen(100 / 1.05**i for i in range(30))) == 1.0
 
 
-def test_fluctuation_when_little_was_seen_or_nothing_arrives_then_is_none() -> None:
+def test_fluctuation_with_few_values_or_no_arrivals_is_none() -> None:
     assert fluctuation(RateHistory()) == 1.0
     assert fluctuation(seen([100, 110] * (LEAST_RUNS // 2))) == 1.0
     assert fluctuation(seen([110, 100] * LEAST_RUNS)) == pytest.approx(1.1)
     assert fluctuation(seen([*wandering(30), 0])) == 1.0
 
 
-def test_fluctuation_leaves_a_far_peak_to_a_step_of_its_own() -> None:
+def test_fluctuation_leaves_a_far_peak_to_its_own_step() -> None:
     usual = [rate for _ in range(6) for rate in (100, 108, 95, 110)]
     assert fluctuation(seen([*usual, 300, 300, 300, 300, 300, 300, 95])) <= 110 / 95 * (1 + SAME)
 
@@ -100,7 +100,7 @@ def test_fluctuation_leaves_a_far_peak_to_a_step_of_its_own() -> None:
 # ---- ahead
 
 
-def test_trend_when_the_rate_rises_steadily_then_tells_where_it_will_be() -> None:
+def test_trend_of_a_steady_rise_predicts_the_rate() -> None:
     soon, later = ahead(seen(100 * 1.02**i for i in range(12)))
     assert soon == pytest.approx(1.02**2, rel=0.01)
     assert later == pytest.approx(1.02**14, rel=0.02)
@@ -131,11 +131,11 @@ def test_trend_when_the_rate_rises_steadily_then_tells_where_it_will_be() -> Non
         "nothing",
     ],
 )
-def test_ahead_when_no_trend_is_steady_then_is_none(rates: list[float]) -> None:
+def test_ahead_without_a_steady_trend_is_none(rates: list[float]) -> None:
     assert ahead(seen(rates)) == (1.0, 1.0)
 
 
-def test_trend_when_figures_are_no_measurements_then_is_none() -> None:
+def test_trend_of_invalid_figures_is_none() -> None:
     assert ahead(seen([10.0**-e for e in range(320, 0, -40)])) == (1.0, 1.0)
 
 

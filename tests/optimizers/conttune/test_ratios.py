@@ -19,7 +19,7 @@ def a_job(
     links: Mapping[tuple[str, str], float | None],
     took: Mapping[str, float | None] | None = None,
 ) -> Job:
-    """A job whose operators take in what ``took`` says, or else all that their edges bring."""
+    """A job whose operators receive the rows in ``took``, or else everything from their edges."""
     names = dict.fromkeys(name for link in links for name in link)
     told: list[OperatorSignals] = [source(name, rate) for name, rate in arrivals.items()]
     for name in names:
@@ -59,7 +59,7 @@ def test_needs_follow_the_arrival_through_branches_and_joins() -> None:
     )
 
 
-def test_needs_when_the_job_is_throttled_then_are_of_all_that_arrives() -> None:
+def test_needs_of_a_throttled_job_cover_all_arrivals() -> None:
     links = {("in", "map"): 300.0, ("map", "sink"): 150.0}
     told = [source("in", 1000.0, 300.0), operator("map", 2, 300.0, 300.0), operator("sink", 2, 150.0, 900.0)]
     app = dag_signals(told, [Edge(a, b, rate) for (a, b), rate in links.items()]).apps[0]
@@ -67,20 +67,20 @@ def test_needs_when_the_job_is_throttled_then_are_of_all_that_arrives() -> None:
     assert rates_of(find_needs(seen, learn_ratios(seen, {}))) == pytest.approx({"in": 1000, "map": 1000, "sink": 500})
 
 
-def test_need_when_an_operator_is_a_source_and_fed_too_then_is_both() -> None:
+def test_need_of_a_source_with_inputs_is_the_sum_of_both() -> None:
     told = [source("in", 60.0), source("mix", 40.0, 100.0)]
     app = dag_signals(told, [Edge("in", "mix", 60.0)]).apps[0]
     seen = build_job(app, deployment(app.slots, {"mix": 2}))
     assert find_needs(seen, learn_ratios(seen, {}))["mix"].rate == pytest.approx(100)
 
 
-def test_need_when_the_app_is_one_operator_then_is_what_arrives_for_sure() -> None:
+def test_need_of_an_app_as_one_operator_is_surely_the_arrival_rate() -> None:
     app = app_signals(2, 250.0, None)
     assert find_needs(Job(app, (whole_app(app),), ()), {}) == {None: Need(250.0, 0.0)}
 
 
 @pytest.mark.parametrize("missing", ["the source's arrival", "an edge's rate", "what the producer took in"])
-def test_needs_leave_out_only_what_hangs_on_an_unknown(missing: str) -> None:
+def test_needs_leave_out_only_operators_that_depend_on_an_unknown(missing: str) -> None:
     arrivals: dict[str, float | None] = {"left": 100.0, "right": 40.0}
     links: dict[tuple[str, str], float | None] = {
         ("left", "map"): 100.0,
@@ -102,7 +102,7 @@ def test_needs_leave_out_only_what_hangs_on_an_unknown(missing: str) -> None:
     assert rates_of(found)["log"] == pytest.approx(4.0)
 
 
-def test_ratio_of_an_edge_not_measured_stays_as_known() -> None:
+def test_ratio_of_an_unmeasured_edge_stays_as_known() -> None:
     seen = a_job({"in": 100.0}, {("in", "map"): 50.0})
     silent = a_job({"in": 400.0}, {("in", "map"): None})
     stopped = a_job({"in": 0.0}, {("in", "map"): 0.0})
@@ -110,7 +110,7 @@ def test_ratio_of_an_edge_not_measured_stays_as_known() -> None:
 
 
 def bursts(seed: int, near_zero: float) -> list[Job]:
-    """A window that emits half of what it takes in, in bursts, and in some evaluations next to nothing."""
+    """A window that emits half of its input, in bursts, and in some evaluations almost nothing."""
     rng = random.Random(seed)
     jobs = []
     for _ in range(120):
@@ -132,7 +132,7 @@ def test_ratio_of_bursts_is_that_of_sums_with_its_error(seed: int) -> None:
     assert steady.variance == pytest.approx(EVALUATION_SD**2 / steady.evaluations)
 
 
-def test_ratio_when_looks_go_on_then_forgets_the_oldest() -> None:
+def test_ratio_forgets_the_oldest_evaluations() -> None:
     old = [a_job({"in": 100.0}, {("in", "map"): 100.0})] * 100
     new = [a_job({"in": 100.0}, {("in", "map"): 20.0})] * 400
     ratio = after([*old, *new])["in", "map"]
@@ -163,7 +163,7 @@ def test_needs_are_finite_at_the_edge_of_the_possible(evaluations: list[tuple[fl
         assert 0 <= need.rate <= 1e15 and 0 <= need.variance < math.inf
 
 
-def test_ratio_of_an_edge_long_silent_is_still_a_figure() -> None:
+def test_ratio_of_a_long_silent_edge_is_still_a_number() -> None:
     sums = Ratio().with_rates(100.0, 1.0)
     faded = Ratio(*(v * 1e-200 for v in (sums.evaluations, sums.took, sums.got, sums.took2, sums.got2, sums.cross)))
     ratio = faded.with_rates(100.0, 0.0)

@@ -40,7 +40,7 @@ def test_small_changes_are_one_hold_of_the_most_utilised() -> None:
     assert "less than 50 %" in found.sentence
 
 
-def test_decided_when_targets_are_beyond_the_bounds_then_are_held_within() -> None:
+def test_decided_when_targets_are_out_of_bounds_then_moves_them_inside() -> None:
     whole = two()
     assert [s.target for s in size_job(whole, choices(whole, 99, -3), BOUNDS)] == [8, 1]
     whole = two(8, 8)
@@ -48,23 +48,23 @@ def test_decided_when_targets_are_beyond_the_bounds_then_are_held_within() -> No
     assert (found.changes, found.reason) == (False, "at_maximum")
 
 
-def test_decided_when_operators_have_reasons_to_stay_then_each_is_told() -> None:
+def test_decided_when_operators_have_reasons_to_stay_then_reports_each() -> None:
     whole = two()
     found = size_job(whole, choices(whole, 4, 4, reason=Reason.RATE_UNKNOWN), BOUNDS)
     assert [(s.operator.id, s.reason) for s in found] == [("split", "rate_unknown"), ("count", "rate_unknown")]
 
 
-def test_nothing_to_change_is_a_hold_with_the_reason_asked_for() -> None:
+def test_no_change_is_a_hold_with_the_requested_reason() -> None:
     whole = two()
     (found,) = size_job(whole, choices(whole, 4, 4), BOUNDS, otherwise=Reason.NO_HIGHER_LEVEL)
     assert (found.changes, found.reason) == (False, "no_higher_level")
 
 
-def test_hold_shows_useless_figures_as_unknown() -> None:
+def test_hold_shows_invalid_figures_as_unknown() -> None:
     whole = two()
     unknown = [Choice(o, 4, None, None) for o in whole.sizable]
     assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, unknown).sentence == (
-        "? rows/s arrive and 4 slots can sustain ? rows/s (? % used): nothing to change."
+        "? rows/s arrive, and 4 slots can sustain ? rows/s (? % used). No change needed."
     )
     huge = [Choice(o, 4, 1e300, 5e-324) for o in whole.sizable]
     assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, huge).predicted == {"processing_ability_rows_per_s": 5e-324}
@@ -74,9 +74,9 @@ def test_hold_shows_useless_figures_as_unknown() -> None:
     ("now", "new", "worth"),
     [(8, 7, True), (11, 10, True), (12, 11, False), (20, 21, False), (20, 22, True), (4, 4, False)],
 )
-def test_decision_thr_when_either_way_then_is_relative_to_the_smaller(now: int, new: int, worth: bool) -> None:
+def test_decision_thr_is_relative_to_the_smaller_in_both_directions(now: int, new: int, worth: bool) -> None:
     assert is_worthwhile({"map": now}, {"map": new}, 0.1) is worth
 
 
-def test_decision_thr_when_one_operator_passes_then_all_are_taken_along() -> None:
+def test_decision_thr_passed_by_one_operator_includes_all() -> None:
     assert is_worthwhile({"map": 20, "join": 4}, {"map": 21, "join": 6}, 0.1)

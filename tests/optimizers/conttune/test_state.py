@@ -55,7 +55,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @given(state=apps)
 @settings(deadline=None)
-def test_state_when_written_as_json_then_are_read_back(state: AppState) -> None:
+def test_state_when_written_as_json_then_reads_back(state: AppState) -> None:
     assert AppState.read(json.loads(json.dumps(state.to_json(), allow_nan=False))) == state
 
 
@@ -68,9 +68,7 @@ OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspects", "failures", "insuf
     of_operator=st.dictionaries(st.sampled_from(OF_OPERATOR), anything, max_size=5),
 )
 @examples(200)
-def test_state_when_they_are_junk_then_something_usable_is_read(
-    value: dict[str, Any], of_operator: dict[str, Any]
-) -> None:
+def test_state_when_junk_then_reads_as_something_usable(value: dict[str, Any], of_operator: dict[str, Any]) -> None:
     state = AppState.read({**value, "operators": {"a": of_operator}})
     assert AppState.read(json.loads(json.dumps(state.to_json(), allow_nan=False))) == state
 
@@ -88,7 +86,7 @@ def test_state_when_they_are_junk_then_something_usable_is_read(
         {"operators": {}},
     ],
 )
-def test_state_when_not_understood_then_are_as_if_never_written(junk: dict[str, Any]) -> None:
+def test_state_when_not_understood_then_is_as_if_never_written(junk: dict[str, Any]) -> None:
     assert AppState.read(junk) == AppState()
 
 
@@ -109,7 +107,7 @@ def test_operator_state_not_understood_is_as_if_never_written(junk: Any) -> None
     assert AppState.read({"operators": {"a": junk}}).operators.get("a", OperatorState()) == OperatorState()
 
 
-def test_state_when_part_of_them_is_junk_then_the_rest_is_kept() -> None:
+def test_state_when_partly_junk_then_keeps_the_rest() -> None:
     state = AppState(
         rate=5.0,
         ratios={("in", "map"): Ratio(1, 2, 3, 4, 5, 6)},
@@ -123,7 +121,7 @@ def test_state_when_part_of_them_is_junk_then_the_rest_is_kept() -> None:
     assert AppState.read(stored) == state
 
 
-# ---- what batches tell
+# ---- information from batches
 
 
 def test_fixed_cost_keeps_the_latest_of_each_level() -> None:
@@ -134,7 +132,7 @@ def test_fixed_cost_keeps_the_latest_of_each_level() -> None:
     assert state.with_batches(app_signals(2, 10.0, None), 2) == state
 
 
-def test_fixed_cost_of_a_cold_machine_is_forgotten_with_what_did_not_suffice_then() -> None:
+def test_fixed_cost_of_a_cold_machine_is_forgotten_with_its_insufficient_levels() -> None:
     state = OperatorState({2: (7.0,), 3: (1.5,), 16: (7.0,)}, insufficient=2)
 
     def later(state: OperatorState, fixed_s: float) -> OperatorState:
@@ -148,7 +146,7 @@ def test_fixed_cost_of_a_cold_machine_is_forgotten_with_what_did_not_suffice_the
     assert later(one, 6.1).fixed_s[2] == (7.0,), "as dear as now"
 
 
-def test_batch_limit_when_no_batch_is_full_any_more_then_is_remembered() -> None:
+def test_batch_limit_is_remembered_when_no_batch_is_full_any_more() -> None:
     full = OperatorState().with_batches(app_signals(2, 10.0, None, batch_rows_limit=500), 5)
     assert full.batch_rows == 500
     assert full.with_batches(app_signals(2, 10.0, None), 5).batch_rows == 500

@@ -10,7 +10,7 @@ from millrace.optimizers.conttune.observed_levels import training_columns as of_
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.surrogate import LEVEL_SD, fit, level_sd
 
-# means of the published observations of Nexmark Q1's mapper on Flink ([ContTune]'s artifact), rows a second
+# means of the published observations of Nexmark Q1's mapper on Flink ([ContTune]'s artifact), rows per second
 Q1 = {1: 529573, 2: 966827, 4: 1830236, 6: 2535064, 7: 2932321, 8: 3112389, 10: 3733032, 14: 4624681, 15: 4964037}
 Q1 |= {20: 6338741, 21: 6445507, 25: 7088207, 26: 7476391}
 
@@ -52,7 +52,7 @@ def test_surrogate_when_a_level_is_noisy_then_trusts_the_others() -> None:
     assert abs(unsure - 187) < 10 < abs(sure - 187)
 
 
-def test_surrogate_keeps_what_is_peculiar_to_an_observed_level() -> None:
+def test_surrogate_keeps_the_peculiarity_of_an_observed_level() -> None:
     odd = {**{p: 100.0 * p**0.85 for p in (2, 3, 5, 6)}, 4: 100.0 * 4**0.85 * 0.96}
     known = of_levels(observed_levels(observed({p: [v] * 9 for p, v in odd.items()}), 9))
     mean, std = fit(known).predict([4, 7])
@@ -65,7 +65,7 @@ def scattered(sd: float, seed: int = 3) -> dict[int, float]:
     return {p: 100.0 * p**0.85 * float(np.exp(sd * draw.standard_normal())) for p in range(2, 16)}
 
 
-def test_surrogate_is_less_sure_where_levels_are_off_any_smooth_curve() -> None:
+def test_surrogate_is_less_sure_if_levels_are_off_any_smooth_curve() -> None:
     smooth, rough = (fit(training(scattered(sd))).predict([17])[1][0] for sd in (0.0, 0.08))
     assert rough > 2 * smooth
 
@@ -76,7 +76,7 @@ def test_surrogate_is_less_sure_where_levels_are_off_any_smooth_curve() -> None:
         {p: 100.0 * min(p, 6) ** 0.9 for p in range(1, 13)},  # a plateau
         {p: 100.0 * p / (1 + 0.04 * (p - 1)) for p in range(1, 13)},  # contention
         {**{p: 100.0 * p**0.85 for p in range(1, 13)}, 7: 100.0 * 7**0.85 * 1.3},  # one odd level
-        {1: 100.0, 2: 300.0, 4: 310.0},  # too few to tell
+        {1: 100.0, 2: 300.0, 4: 310.0},  # too few to judge
     ],
 )
 def test_levels_are_no_rougher_for_a_bend_or_one_odd_level(points: dict[int, float]) -> None:
@@ -110,7 +110,7 @@ def test_estimator_refitted_from_a_proposal_predicts_as_the_surrogate() -> None:
         assert mean == pytest.approx(list(points.values()), rel=0.05)
 
 
-def test_estimator_when_stored_then_holds_the_libraries_types_only() -> None:
+def test_estimator_when_stored_then_contains_only_library_types() -> None:
     io = pytest.importorskip("skops.io")
     points = training({1: 100.0, 2: 187.0, 4: 350.0, 8: 640.0})
     types = io.get_untrusted_types(data=io.dumps(Flow().model(points)))

@@ -1,4 +1,4 @@
-"""Counted streams, as a profile tells them."""
+"""Counted streams, as a profile reports them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIDNIGHT = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def counts(rows: Mapping[str, Sequence[int | None]], first: int = 0, version: int = 1) -> StreamCounts:
-    """Rows of each stream by hour, from the hour ``first`` of the first day on; 0 for nothing counted."""
+    """Rows of each stream by hour, from the hour ``first`` of the first day on; 0 if nothing was counted."""
     names = tuple(sorted(rows))
     hours = max((len(of) for of in rows.values()), default=0)
     told = [(t, i, rows[name][t]) for t in range(hours) for i, name in enumerate(names) if rows[name][t] != 0]
@@ -43,7 +43,7 @@ def look(measured: StreamCounts | None) -> Signals:
 def advised(
     measured: StreamCounts | None, memory: Memory | None = None, capacity: float = 1.0, **section: Any
 ) -> tuple[Proposal, Memory]:
-    """What is advised where a node takes ``capacity`` rows a second, 3600 an hour of each."""
+    """The advice if a node takes ``capacity`` rows per second, or 3600 times that per hour."""
     optimizer = create("drfm", {"capacity": capacity, **section}, Role.ADMISSION)
     return optimizer.propose(look(measured), deployment(2), {} if memory is None else memory)
 

@@ -20,7 +20,7 @@ def test_cycle_when_the_stream_jumps_then_is_high_from_its_phase_on():
     assert rates.tolist() == [2, 2, 10, 10, 10, 2, 2, 2, 2, 10]
 
 
-def test_cycle_when_the_stream_trends_then_has_rates_of_period_middles():
+def test_cycle_with_a_trend_has_the_rates_of_period_middles():
     rates = cycle(table(TREND), now=-1, periods=10)[:, 0]
 
     assert rates.tolist() == [1, 3, 5, 7, 8, 7, 5, 3, 1, 1]
@@ -54,7 +54,7 @@ def test_chain_has_the_mean_and_variance_of_many_runs(high):
         assert variance[k, 0] == pytest.approx(rates.var(), rel=0.03)
 
 
-def test_chain_when_the_stream_was_not_seen_yet_then_is_its_long_run():
+def test_chain_of_an_unseen_stream_is_its_long_run():
     mean, _ = chain(table(Metadata(minimum=0.0, maximum=12.0, high_duration=4, low_duration=8)), np.array([np.nan]), 3)
 
     assert mean[:, 0] == pytest.approx([4.0, 4.0, 4.0])
@@ -77,7 +77,7 @@ def test_complete_fills_missing_values_by_averages_of_the_others():
     assert np.isnan(rates.phase[2])
 
 
-def test_complete_when_averages_contradict_what_is_told_then_give_way():
+def test_complete_lets_averages_yield_to_declared_values():
     declared = table(Metadata(maximum=1.0), Metadata(minimum=5.0, maximum=9.0, average=6.0))
 
     rates = complete(declared, np.array([0.5, 6.0]))
@@ -93,7 +93,7 @@ def test_complete_when_only_rates_are_known_then_has_only_their_average():
     assert np.isnan([rates.low[1], rates.high[1], rates.up[1]]).all()
 
 
-def test_complete_when_nothing_is_known_of_any_then_stays_unknown():
+def test_complete_when_nothing_is_known_then_stays_unknown():
     assert np.isnan(complete(unknown(2), np.full(2, np.nan)).average).all()
     assert len(complete(unknown(0), np.zeros(0)).low) == 0
 

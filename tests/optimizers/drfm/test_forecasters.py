@@ -55,7 +55,7 @@ def test_forecaster_treats_streams_alike_and_never_forecasts_below_zero(forecast
 
 
 @pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
-def test_forecaster_when_a_rate_was_missed_then_goes_on_as_forecast(forecaster):
+def test_forecaster_when_a_rate_was_missed_then_continues_with_its_forecast(forecaster):
     state = run(forecaster, np.array([[4.0], [5.0], [6.0], [7.0]]))
     expected = forecaster.forecast(state, 3)
 
@@ -65,7 +65,7 @@ def test_forecaster_when_a_rate_was_missed_then_goes_on_as_forecast(forecaster):
 
 
 @pytest.mark.parametrize("forecaster", ALL, ids=lambda f: type(f).__name__)
-def test_spread_when_looked_ahead_then_begins_at_one_and_does_not_shrink(forecaster):
+def test_spread_of_the_first_period_is_one_and_does_not_shrink(forecaster):
     found = forecaster.spread(forecaster.start(np.ones(2)), 6)
 
     assert found.shape == (6, 2)
@@ -75,7 +75,7 @@ def test_spread_when_looked_ahead_then_begins_at_one_and_does_not_shrink(forecas
 
 @pytest.mark.parametrize("damping", [1.0, 0.7])
 def test_spread_when_rates_wander_then_is_the_variance_of_the_errors(damping):
-    """Rates made by Holt's own model: errors k periods ahead have the variance that the book has."""
+    """Rates made by Holt's own model: errors k periods ahead have the variance from the book."""
     rng, model = np.random.default_rng(0), Holt(alpha=0.6, gamma=0.4, damping=damping)
     ahead, noise = 4, rng.normal(size=(5, 40_000))
     state = np.stack([np.full(40_000, 1e3), np.zeros(40_000)])

@@ -61,7 +61,7 @@ def test_plan_when_an_overload_is_periods_away_then_waits():
 
 
 def test_plan_when_one_move_relieves_a_node_then_takes_the_one_that_lasts():
-    """Moving the first would do for a period and buffer less, moving the second does for good."""
+    """Moving the first would help for a period and buffer less; moving the second helps permanently."""
     rates = np.array([[5.0, 6.0, 4.0]] + [[8.0, 6.0, 4.0]] * 7)
     posed = problem(rates, [0, 0, 1])
 
@@ -158,7 +158,7 @@ def test_plan_when_a_queue_is_endless_then_keeps_half_a_nodes_load():
     assert loads(posed, found.node)[0] == 5.0
 
 
-def test_plan_when_a_stream_is_faster_than_a_node_then_is_alone_and_named():
+def test_plan_when_a_stream_is_faster_than_a_node_then_isolates_and_names_it():
     posed = problem([25.0, 4.0, 4.0], [0, 0, 0])
 
     found = plan(posed)
@@ -204,7 +204,7 @@ def test_placement_when_streams_move_then_sums_are_those_of_its_nodes(posed):
 
 @examples(60)
 @given(posed=problems(), data=st.data())
-def test_placement_when_moves_are_taken_back_then_is_as_it_was(posed, data):
+def test_placement_when_moves_are_undone_then_is_as_before(posed, data):
     placement = StreamPlacement(posed, 1.0)
     settled = np.flatnonzero(placement.node >= 0)
     before = [v.copy() for v in (placement.node, placement.count, placement.sums, placement.noise)]
@@ -221,7 +221,7 @@ def test_placement_when_moves_are_taken_back_then_is_as_it_was(posed, data):
         assert now.tolist() == then.tolist()
 
 
-def test_windows_when_a_stream_is_alone_then_its_node_holds_out_for_ever():
+def test_windows_of_a_lone_stream_never_run_out():
     placement = StreamPlacement(problem([[6.0, 6.0, 12.0], [3.0, 3.0, 12.0], [6.0, 6.0, 12.0]], [0, 0, 1]), 0.0)
 
     assert placement.windows()[:2].tolist() == [0, 3]
@@ -256,7 +256,7 @@ def test_plan_when_a_node_cannot_be_emptied_wholly_then_moves_nothing():
     assert len(plan(posed, HorizonOptions(margin=0.0)).redirected(posed)) == 0
 
 
-def test_plan_when_one_of_two_streams_fills_a_node_then_the_other_leaves():
+def test_plan_when_one_of_two_streams_fills_a_node_then_moves_the_other():
     assert plan(problem([25.0, 4.0, 3.0], [0, 0, 1])).node.tolist() == [0, 1, 1]
     assert plan(problem([25.0, 4.0], [0, 0])).node.tolist() == [0, 1]
 
@@ -279,7 +279,7 @@ def test_repair_when_one_stream_less_is_enough_then_moves_the_slowest():
     assert repaired([[6.0, 3.0, 2.0, 1.0, 9.5]] * 4, [0, 0, 0, 0, 1]) == [0, 0, 2, 0, 1]
 
 
-def test_best_node_when_there_are_many_then_looks_at_a_part_before_all():
+def test_best_node_when_there_are_many_then_searches_a_part_first():
     nodes = 4 * OFFERED
     full = np.full((1, nodes), 9.0)
     full[0, 5] = 3.0
@@ -316,7 +316,7 @@ def test_best_node_is_where_the_peak_rises_least_then_the_fullest():
 
 
 def all_assignments(posed, most):
-    """Nodes and cost of redirections of every assignment that fits on no more than so many nodes."""
+    """Nodes and cost of redirections of every assignment that fits on no more than this many nodes."""
     for choice in itertools.product(range(5), repeat=5):
         node = np.array(choice)
         if len(set(choice)) <= most and np.bincount(node, weights=posed.mean[0]).max() <= 10:
@@ -362,7 +362,7 @@ def test_polish_opens_no_node_to_save_a_redirection():
 
 def test_polish_when_its_plan_lasts_less_long_then_keeps_the_given_one():
     rates = np.full((24, 2), 4.0)
-    rates[5] = 8.0  # a period that the program does not look at
+    rates[5] = 8.0  # a period outside the program's horizon
 
     found = plan(problem(rates, [0, 1]), EXACT.model_copy(update={"move_price": 4.0}))
 

@@ -26,7 +26,7 @@ def test_tables_when_a_plan_has_any_nodes_then_each_stream_has_a_table(
     rate = data.draw(hnp.arrays(float, streams, elements=st.floats(0, 100)))
     found = match_tables(node, before, tables, rate)
     assert ((found >= 0) & (found < tables)).all()
-    if len(np.unique(node)) <= tables:  # then a plan is only numbered anew: who was together still is
+    if len(np.unique(node)) <= tables:  # then only the numbers of a plan change: streams that were together still are
         assert len(np.unique(np.stack([node, found]), axis=1).T) == len(np.unique(node)) == len(np.unique(found))
 
 
@@ -43,7 +43,9 @@ def test_tables_when_a_plan_keeps_its_nodes_then_streams_stay() -> None:
 
 @given(histories(hours=3), st.integers(1, 3))
 @examples(30)
-def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dict[str, list[int]], tables: int) -> None:
+def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_from_it(
+    rows: dict[str, list[int]], tables: int
+) -> None:
     optimizer = create("drfm", {"capacity": 1.0, "ingest": [f"t{n}" for n in range(tables)]}, Role.ADMISSION)
     start = replace(deployment(2), ingest={"a": 0, "z": tables - 1})
     proposal, memory = optimizer.propose(look(counts(rows)), start, {})
@@ -59,7 +61,7 @@ def test_changes_lead_to_the_plan_and_the_next_evaluation_starts_there(rows: dic
         assert again.admission.before == tuple(after.ingest.get(s, NOWHERE) for s in again.admission.stream)
 
 
-def test_sentence_when_tables_are_too_few_then_claims_no_fewest() -> None:
+def test_sentence_when_tables_are_too_few_then_does_not_claim_the_fewest() -> None:
     optimizer = create("drfm", {"capacity": 1.0, "ingest": ["t0", "t1"]}, Role.ADMISSION)
     rows = {name: [3000] * 4 for name in "abcd"}
     proposal, _ = optimizer.propose(look(counts(rows)), deployment(2), {})

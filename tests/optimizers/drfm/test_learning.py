@@ -27,7 +27,7 @@ def observed(table, count, seed=0):
     ramp=st.integers(0, 6),
     seed=st.integers(0, 9),
 )
-def test_learn_when_two_cycles_and_a_bit_were_seen_then_foresees_the_next(up, down, share, ramp, seed):
+def test_learn_after_two_cycles_and_a_bit_predicts_the_next(up, down, share, ramp, seed):
     truth = cyclic(up, down, np.floor(share * (up + down)), 0.0 if ramp < 3 else ramp)
     count = int(2.2 * (up + down)) + 4
 
@@ -85,7 +85,7 @@ def test_learn_when_a_history_has_no_pattern_then_learns_nothing(history):
     assert not learned.cyclic.any()
 
 
-def test_learn_when_streams_are_mixed_then_each_is_learned_as_alone():
+def test_learn_of_mixed_streams_matches_learning_each_alone():
     truth = cyclic([8, 10, 12], [9, 7, 12], [0, 5, 20])
     history = np.column_stack([observed(truth, 80), np.full(80, 3.0)])
 
@@ -121,7 +121,7 @@ def trusted(table, rates, trust=None):
     ],
     ids=["true", "a_period_late", "peak_off", "phase_off", "jump_called_trend", "period_off"],
 )
-def test_trust_when_metadata_come_true_or_not_then_follows(declared, believed):
+def test_trust_follows_how_often_metadata_were_right(declared, believed):
     rates = observed(cyclic(12, 12, 3), 70)
     lowest = min(float(trusted(declared, rates[:t])[0]) for t in range(40, 70))
 

@@ -37,7 +37,7 @@ def read(value, forecaster):
 
 
 @pytest.mark.parametrize("kind", [Holt(), Seasonal(season=6)])
-def test_forecast_when_read_back_then_goes_on_as_it_would_have(kind):
+def test_forecast_when_read_back_then_continues_unchanged(kind):
     forecaster = RateForecaster(C, {"a": JUMPS}, kind, ForecastOptions(relearn=3, history=30))
     rng = np.random.default_rng(3)
     rates = rng.uniform(0, 400, (60, 3)) + [[truth(t), 0, 0] for t in range(60)]
@@ -53,7 +53,7 @@ def test_forecast_when_read_back_then_goes_on_as_it_would_have(kind):
         assert np.array_equal(part.expected, forecaster.forecast(part, 1)[0][0])
 
 
-def test_memory_when_sources_had_one_error_together_then_goes_on():
+def test_memory_when_sources_had_one_common_error_then_continues():
     forecaster = RateForecaster(C)
     old = fed(forecaster, 40)
     value = stored(old)
@@ -79,7 +79,7 @@ def test_memory_when_sources_had_one_error_together_then_goes_on():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_memory_when_forecasts_are_of_another_making_then_they_begin_anew(change):
+def test_memory_when_forecasts_have_another_format_then_starts_over(change):
     forecaster = RateForecaster(C)
     value = stored(fed(forecaster, 5))
     value["columns"] |= change

@@ -40,13 +40,13 @@ def test_streams_when_metadata_are_wrong_then_names_stream_and_key(given, key):
         {"low_duration": 5.0, "period": 8.0},
     ],
 )
-def test_metadata_when_two_durations_are_given_then_has_the_third(given):
+def test_metadata_with_two_durations_computes_the_third(given):
     metadata = Metadata(**given)
 
     assert (metadata.high_duration, metadata.low_duration, metadata.period) == (3.0, 5.0, 8.0)
 
 
-def test_metadata_when_the_slope_is_given_then_has_the_duration():
+def test_metadata_with_a_slope_computes_the_duration():
     metadata = Metadata(minimum=2.0, maximum=10.0, slope=4.0)
 
     assert (metadata.slope_duration, metadata.transition) == (2.0, "trend")

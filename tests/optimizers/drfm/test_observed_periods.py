@@ -26,7 +26,7 @@ def test_new_periods_when_periods_are_known_then_only_new_ones_are_left() -> Non
     assert new_periods(measured, [], FIRST + 3).rows.shape == (0, 1)
 
 
-def test_first_period_when_periods_are_hours_then_counts_hours_since_1970() -> None:
+def test_first_period_of_hourly_periods_counts_hours_since_1970() -> None:
     assert FIRST % 24 == 0 and first_period(counts({}, first=6)) % 24 == 6
 
 

@@ -18,7 +18,7 @@ METHODS = ("horizon", "par", "ari", "ard", "drf", "drfm")
 
 
 def stored(memory: Memory) -> Memory:
-    """As the look after finds it."""
+    """As the next evaluation finds it."""
     found: Memory = json.loads(to_json(memory))
     return found
 
@@ -42,12 +42,12 @@ def test_first_advice_admits_every_stream_on_nodes_that_hold_them() -> None:
     assert plan.came == pytest.approx([2000 / 3600] * 3)
     assert proposal.sentence == (
         "admit 3 streams on 3 ingest nodes at 1 rows/s each (no plan needs fewer than 2); "
-        "at most 56 % of a node in the next 48 periods; forecast off by 0 % in total, 0 % by stream"
+        "at most 56 % of a node in the next 48 periods; forecast off by 0 % in total, 0 % per stream"
     )
     assert memory["until"] == "2013-01-01T04:00:00+00:00"
 
 
-def test_advice_when_followed_then_the_next_one_starts_from_there() -> None:
+def test_advice_when_followed_then_the_next_starts_from_it() -> None:
     _, memory = advised(counts({name: [1500] * 3 for name in "abcd"}))
     proposal, _ = advised(counts({"a": [3400], "b": [1500], "c": [1500], "d": [1500]}, first=3), stored(memory))
     plan = proposal.admission
@@ -61,12 +61,12 @@ def test_advice_when_followed_then_the_next_one_starts_from_there() -> None:
     assert plan.total_error == plan.error == pytest.approx(1900 / 19900)
 
 
-def test_advice_when_nobody_has_to_move_then_says_that_streams_stay() -> None:
+def test_advice_when_no_stream_has_to_move_then_says_that_streams_stay() -> None:
     _, memory = advised(counts({"a": [1000] * 4, "b": [1000] * 4}))
     proposal, _ = advised(counts({"a": [1200], "b": [800]}, first=4), stored(memory))
     assert proposal.reason_code == "streams_stay" and not proposal.advises and proposal.planned
     assert proposal.sentence.startswith("Streams stay: 2 on 1 ingest node at 1 rows/s each, the fewest possible; ")
-    assert proposal.sentence.endswith("forecast off by 0 % in total, 5 % by stream")
+    assert proposal.sentence.endswith("forecast off by 0 % in total, 5 % per stream")
 
 
 def test_advice_when_streams_fall_silent_then_releases_their_nodes() -> None:
@@ -81,16 +81,16 @@ def test_advice_when_streams_fall_silent_then_releases_their_nodes() -> None:
     assert f"release {plan.released[0]}" in proposal.sentence
     proposal, memory = advised(counts({"a": [0] * 4}, first=4), stored(memory), options=options)
     assert proposal.admission is not None and proposal.admission.stream == ()
-    assert "No input stream brings rows any more" in proposal.sentence and memory["streams"] == []
+    assert "No input stream has rows any more" in proposal.sentence and memory["streams"] == []
     proposal, _ = advised(counts({"a": [50]}, first=8), stored(memory), options=options)
     assert proposal.admission is not None and proposal.admission.admitted == 1
 
 
-def test_advice_when_a_stream_exceeds_a_node_then_is_alone_and_named() -> None:
+def test_advice_when_a_stream_exceeds_a_node_then_isolates_and_names_it() -> None:
     plan = advised(counts({"big": [9000] * 3, "small": [100] * 3}))[0]
     assert plan.admission is not None and plan.admission.oversized == ("big",)
     assert plan.admission.split == 2
-    assert "faster than a node alone, divide: big" in plan.sentence
+    assert "too fast for one node, divide: big" in plan.sentence
 
 
 def test_advice_when_costs_are_given_then_sizes_workers_with_headroom() -> None:
@@ -116,7 +116,7 @@ def test_advice_when_metadata_declare_a_rise_then_makes_room_before_it() -> None
     assert deaf is not None and deaf.split == 1, "only horizon and drfm use what is told"
 
 
-def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_is() -> None:
+def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_does() -> None:
     told = {"minimum": 0.1, "maximum": 0.9, "high_duration": 6, "low_duration": 6, "transition": "jump"}
     phase = (counts({}).since.timestamp() / 3600 + 5) % 12
     streams = {name: {**told, "phase": phase} for name in "ab"}
@@ -151,7 +151,7 @@ def test_advice_when_periods_were_missed_then_streams_stay_at_their_nodes() -> N
     assert len(after["columns"]["history"]) == 5
 
 
-def test_advice_when_periods_come_again_then_only_new_ones_are_taken_in() -> None:
+def test_advice_when_periods_repeat_then_uses_only_new_ones() -> None:
     whole = {"a": [1000, 2000, 1500], "b": [500, 500, 700]}
     _, memory = advised(counts({name: rows[:2] for name, rows in whole.items()}))
     again = advised(counts(whole, version=2), stored(memory))
@@ -159,7 +159,7 @@ def test_advice_when_periods_come_again_then_only_new_ones_are_taken_in() -> Non
     assert again == alone
 
 
-def test_advice_when_the_periods_have_another_length_then_begins_anew() -> None:
+def test_advice_when_the_periods_have_another_length_then_starts_over() -> None:
     _, memory = advised(counts({"a": [100] * 3}))
     proposal, after = advised(counts({"a": [100] * 3}), {**stored(memory), "period_s": 60})
     assert proposal.admission is not None and proposal.admission.admitted == 1
@@ -169,7 +169,7 @@ def test_advice_when_the_periods_have_another_length_then_begins_anew() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @given(rows=histories(), cut=st.integers(1, 11))
 @settings(deadline=None, max_examples=5)
-def test_advice_when_periods_come_singly_or_at_once_then_is_the_same(
+def test_advice_is_the_same_for_periods_one_by_one_or_at_once(
     method: str, rows: dict[str, list[int]], cut: int
 ) -> None:
     section: dict[str, Any] = {"options": {"method": method, "quiet": 4, "relearn": 2, "history": 10}}
@@ -209,7 +209,7 @@ KEYS = ("foreseen", "period_s", "until", "streams", "node", "seen", "columns")
 
 @given(key=st.sampled_from(KEYS), value=junk | st.dictionaries(st.sampled_from(["rate", "history"]), junk, max_size=2))
 @examples(60)
-def test_advice_when_its_memory_is_junk_then_is_given_all_the_same(key: str, value: object) -> None:
+def test_advice_when_its_memory_is_junk_then_is_still_given(key: str, value: object) -> None:
     _, memory = advised(counts({"a": [100] * 3, "b": [50] * 3}))
     proposal, after = advised(counts({"a": [100], "b": [70]}, first=3, version=9), {**stored(memory), key: value})
     if proposal.reason_code != "no_new_profile":  # it may say that these periods are known
@@ -217,6 +217,6 @@ def test_advice_when_its_memory_is_junk_then_is_given_all_the_same(key: str, val
         assert stored(after) == json.loads(json.dumps(after, allow_nan=False))
 
 
-def test_advice_when_asked_twice_then_is_the_same() -> None:
+def test_advice_when_repeated_then_is_the_same() -> None:
     told = counts({name: [100 * i, 3000 - 70 * i, 800] for i, name in enumerate("abcdefghij")})
     assert advised(told) == advised(told)

@@ -72,7 +72,7 @@ def test_forecast_when_nothing_is_declared_then_learns_after_two_cycles():
     assert off(fed(Run(), 32, truth), truth) <= 5.0
 
 
-def test_forecast_when_a_rate_was_missed_early_then_learns_nevertheless():
+def test_forecast_when_a_rate_was_missed_early_then_still_learns():
     assert off(fed(Run(), 34, lambda t: np.nan if t == 1 else truth(t)), truth) <= 5.0
 
 
@@ -143,7 +143,7 @@ def test_forecast_when_learning_is_off_then_only_forecasts():
 
 
 @pytest.mark.parametrize("bad", [-5.0, np.nan, np.inf, -np.inf, 1e300, 101 * C])
-def test_forecast_when_a_rate_is_impossible_then_goes_on_as_expected(bad):
+def test_forecast_when_a_rate_is_impossible_then_continues_as_expected(bad):
     run = fed(Run(), 20, lambda t: 200.0)
 
     run.observe(19, ["a"], np.array([bad]))
@@ -212,7 +212,7 @@ def test_forecast_when_periods_pass_then_learns_every_few_of_them(monkeypatch):
     assert asked == [1, 6, 11, 16, 16, 16, 16, 16]
 
 
-def test_forecast_when_rates_rise_then_does_not_rise_for_ever():
+def test_forecast_when_rates_rise_then_does_not_rise_forever():
     run = fed(Run(options=ForecastOptions(learns=False)), 12, lambda t: 20.0 * t)
 
     mean, _ = run.ahead(48)
@@ -221,13 +221,13 @@ def test_forecast_when_rates_rise_then_does_not_rise_for_ever():
     assert mean[-1, 0] < 400
 
 
-def test_forecast_when_a_forecast_runs_away_then_stays_within_reason():
+def test_forecast_that_runs_away_is_bounded():
     run = fed(Run(forecaster=Holt(), options=ForecastOptions(learns=False)), 6, lambda t: 18 * C * t)
 
     assert run.ahead(48)[0].max() == 100 * C
 
 
-def test_forecast_when_a_stream_is_on_and_off_then_varies_as_its_chain():
+def test_forecast_of_an_on_off_stream_varies_as_its_chain():
     run = fed(Run({"a": JUMPS.model_copy(update={"phase": None})}, options=ForecastOptions(learns=False)), 41, truth)
 
     mean, variance = run.ahead(1)
@@ -273,7 +273,7 @@ def test_observe_when_rates_do_not_fit_the_streams_then_is_refused(streams, rate
     assert caught.value.key == key
 
 
-def test_plan_when_there_is_no_stream_then_plans_nothing_and_goes_on():
+def test_plan_when_there_is_no_stream_then_plans_nothing_and_continues():
     run = Run()
 
     assert run.plan(0, [], np.zeros(0), np.zeros(0, dtype=int), 0).nodes == 0

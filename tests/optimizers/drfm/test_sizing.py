@@ -14,12 +14,12 @@ def sizing_of(**changes: Any) -> WorkerCosts:
     return WorkerCosts(**{**MEASURED, **changes})
 
 
-def test_workers_are_those_of_equations_1a_and_1b():
+def test_workers_match_equations_1a_and_1b():
     # 10,000 x 0.001 / 0.8 = 12.5; 13 x 100 x 0.002 / 0.8 = 3.25
     assert sizing_of().workers(10_000, 5) == WorkerCounts(split=5, query=13, merge=4)
 
 
-def test_workers_when_nothing_comes_then_one_of_each_stays():
+def test_workers_when_nothing_arrives_then_keep_one_of_each():
     assert sizing_of(latency_s=5.0).workers(0.0, 0) == WorkerCounts(1, 1, 1)
 
 
@@ -63,6 +63,6 @@ def test_sizing_when_a_value_is_out_of_range_then_is_refused(changes):
         sizing_of(**changes)
 
 
-def test_workers_when_the_rate_is_no_number_then_is_refused():
+def test_workers_when_the_rate_is_not_a_number_then_are_refused():
     with pytest.raises(MillraceError, match=r"admission\.sizing\.rate"):
         sizing_of().workers(float("nan"), 1)

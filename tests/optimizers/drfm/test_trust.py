@@ -35,7 +35,7 @@ def believed(declared, learned, *, now=0.0, seen=np.nan):
     [([3.0, 9.0], 2.0, 10.0), ([np.nan, np.nan], 2.0, 10.0), ([1.0, 9.0], 1.0, 10.0), ([3.0, 12.0], 2.0, 12.0)],
     ids=["within", "unseen", "below", "above"],
 )
-def test_bounds_when_rates_were_seen_beyond_them_then_reach_as_far(seen, low, high):
+def test_bounds_when_rates_exceeded_them_then_extend_to_those_rates(seen, low, high):
     belief = RateBounds.of(tabulate([Metadata(minimum=2.0, maximum=10.0)], np.zeros(1)), np.array(seen)[:, None])
 
     assert (belief.low.item(), belief.high.item()) == (low, high)
@@ -89,7 +89,7 @@ def test_belief_when_a_declared_bound_was_exceeded_then_ignores_it():
         "part_alone",
     ],
 )
-def test_belief_when_sources_compete_then_takes_the_one_that_came_true(declared, learned, expected):
+def test_belief_when_sources_compete_then_takes_the_accurate_one(declared, learned, expected):
     assert believed(declared, learned).source.item() == expected
 
 

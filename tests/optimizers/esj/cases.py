@@ -1,4 +1,4 @@
-"""Evaluations of a join for tests: 1000 tuples a worker, one each 10 s, nothing lost unless told otherwise."""
+"""Evaluations of a join for tests: 1000 tuples per worker, one every 10 s, nothing lost unless stated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def esj(workers: Mapping[str, int] | None = None, expected: float | None = None,
 
 
 def measured(m: int, offered: int | None, **changes: Any) -> JoinSignals:
-    """A join whose workers keep what is offered, as evenly as can be."""
+    """A join whose workers keep the offered tuples as evenly as possible."""
     each = () if offered is None else tuple(offered // m + (i < offered % m) for i in range(m))
     values: dict[str, Any] = {
         "workers": m,
@@ -55,13 +55,13 @@ def deployed(m: int, block: int = 100, shed: float = 0.0, slots: int = 8, *, run
 
 
 def wanted(proposal: Proposal) -> dict[str, float]:
-    """What a proposal changes, by field."""
+    """The changes of a proposal, by field."""
     assert {change.app for change in proposal.changes} <= {APP}
     return {change.field: change.value for change in proposal.changes}
 
 
 def follow(optimizer: Esj, current: Deployment, *joins: JoinSignals) -> tuple[list[Proposal], Memory]:
-    """Evaluate one after another, nothing being changed."""
+    """Evaluate one after another, without changes."""
     memory: Memory = {}
     proposals = []
     for at, join in enumerate(joins):

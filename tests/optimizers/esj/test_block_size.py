@@ -20,7 +20,7 @@ def brute_force(held: float, capacity: int, alpha: float) -> float | None:
 
 
 @given(st.floats(0, 1.2), CAPACITIES, ALPHAS)
-def test_optimum_when_compared_with_every_size_then_none_is_better(load: float, capacity: int, alpha: float) -> None:
+def test_optimum_is_beaten_by_no_other_size(load: float, capacity: int, alpha: float) -> None:
     held = load * capacity
     found = block_size(held, capacity, alpha)
     best = brute_force(held, capacity, alpha)
@@ -52,9 +52,7 @@ def test_optimum_when_the_literal_one_fits_then_costs_no_more(load: float, capac
         (1000.5, 0.5, 1, False),  # beyond
     ],
 )
-def test_literal_when_its_cases_are_met_then_gives_what_the_theorem_says(
-    held: float, alpha: float, tuples: int, feasible: bool
-) -> None:
+def test_literal_gives_the_theorems_size_in_each_case(held: float, alpha: float, tuples: int, feasible: bool) -> None:
     found = block_size(held, 1000, alpha, "literal")
     assert (found.tuples, found.feasible) == (tuples, feasible)
 

@@ -17,13 +17,13 @@ from millrace.optimizers.esj.workers import start_workers, workers_for
 from tests.optimizers.esj.cases import W, deployed, esj, evaluation, follow, measured, wanted
 
 
-def test_join_when_there_is_none_then_nothing_is_said_and_memory_stays() -> None:
+def test_join_when_there_is_none_then_stays_silent_and_keeps_memory() -> None:
     without = replace(deployed(2), join=None)
     told, memory = esj().propose(evaluation(measured(2, 100)), without, {"kept": 1})
     assert (told.changes, told.reason_code, told.sentence, memory) == ((), "no_join", "", {"kept": 1})
 
 
-def test_join_not_measured_is_silent_and_low_load_begins_anew() -> None:
+def test_join_not_measured_is_silent_and_low_load_starts_over() -> None:
     optimizer = esj(cool_s=10)
     _, memory = follow(optimizer, deployed(6), measured(6, 100))
     told, memory = optimizer.propose(evaluation(None, 1), deployed(6), memory)
@@ -31,17 +31,17 @@ def test_join_not_measured_is_silent_and_low_load_begins_anew() -> None:
     assert "join_workers" not in wanted(optimizer.propose(evaluation(measured(6, 100), 2), deployed(6), memory)[0])
 
 
-def test_join_when_it_fits_then_nothing_changes_and_the_load_is_told() -> None:
+def test_join_when_it_fits_then_changes_nothing_and_reports_the_load() -> None:
     told, _ = esj().propose(evaluation(measured(2, 800, block=400)), deployed(2, 400), {})
     assert (told.changes, told.reason_code) == ((), "join_fits")
-    assert told.sentence == "Streams offer 40 % of what 2 workers can keep."
+    assert told.sentence == "Streams offer 40 % of what 2 workers can hold."
     assert told.predicted["join_utilisation_ratio"] == 0.4
 
 
 # ---- workers
 
 
-def test_join_with_too_few_workers_starts_those_of_the_expected_rate() -> None:
+def test_join_with_too_few_workers_starts_those_for_the_expected_rate() -> None:
     told, _ = esj(expected=20.0).propose(evaluation(measured(1, 0)), deployed(1), {})
     assert wanted(told)["join_workers"] == 3
     assert told.reason_code == "join_starts"
@@ -53,9 +53,7 @@ def test_high_load_that_lasts_adds_workers_up_to_tau1() -> None:
     assert wanted(told[2])["join_workers"] == workers_for(1900, W, 0.4) == 5
     assert told[2].reason_code == "join_overloaded"
     assert told[2].predicted["join_utilisation_ratio"] == pytest.approx(0.38)
-    assert told[2].sentence.startswith(
-        "Streams offer 95 % of what 2 workers can keep, 5 workers are to keep it at 38 %"
-    )
+    assert told[2].sentence.startswith("Streams offer 95 % of what 2 workers can hold, 5 workers bring that to 38 %")
 
 
 def test_workers_when_load_was_high_in_between_only_then_stay() -> None:
@@ -71,12 +69,12 @@ def test_shedding_below_tau3_adds_workers_by_our_trigger_only() -> None:
         assert ["join_workers" in wanted(t) for t in told] == added
 
 
-def test_load_about_to_be_high_adds_workers_for_what_comes() -> None:
+def test_load_about_to_be_high_adds_workers_for_the_expected_rate() -> None:
     rising = measured(2, 1400, offered_before=1100)
     ahead = wanted(esj(lasts_s=0, ahead=2).propose(evaluation(rising), deployed(2), {})[0])
     assert ahead["join_workers"] == workers_for(2000, W, 0.4)
     told, _ = esj(ahead=2).propose(evaluation(rising), deployed(2), {})
-    assert told.sentence.startswith("Streams will soon offer 100 % of what 2 workers can keep")
+    assert told.sentence.startswith("Streams will soon offer 100 % of what 2 workers can hold")
     assert "join_workers" not in wanted(esj(lasts_s=0, ahead=0).propose(evaluation(rising), deployed(2), {})[0])
 
 
@@ -90,17 +88,17 @@ def test_load_hidden_by_shedding_adds_workers_by_our_trigger_only() -> None:
 def test_fullest_worker_that_stays_full_triggers_the_papers() -> None:
     told, _ = follow(esj(trigger="window", lasts_s=10), deployed(2), *[measured(2, 1000, window_tuples=(960, 40))] * 2)
     assert wanted(told[1])["join_workers"] == workers_for(2 * 960, W, 0.4)
-    assert told[1].sentence.startswith("The fullest worker keeps 96 % of what one can keep")
+    assert told[1].sentence.startswith("The fullest worker holds 96 % of its capacity")
 
 
-def test_workers_when_there_are_no_more_then_stay_and_it_is_said() -> None:
+def test_workers_when_at_the_maximum_then_stay_and_say_so() -> None:
     told, _ = follow(esj({"min": 1, "max": 2}, lasts_s=0), deployed(2), measured(2, 5000))
     assert "join_workers" not in wanted(told[0])
     assert told[0].reason_code == "join_exhausted"
 
 
-def test_workers_beyond_the_state_partitions_are_given_up_and_it_sheds() -> None:
-    join = measured(4, 3600, partitions=4)  # 90 % of what four workers keep; eight are deployed
+def test_workers_beyond_the_state_partitions_are_removed_and_it_sheds() -> None:
+    join = measured(4, 3600, partitions=4)  # 90 % of the capacity of four workers; eight are deployed
     told, _ = follow(esj(), deployed(8), *[join] * 6)
     assert told[-1].reason_code == "join_beyond_bounds"
     assert wanted(told[-1])["join_workers"] == 4 and wanted(told[-1])["shed_ratio"] > 0
@@ -117,13 +115,13 @@ def test_workers_when_the_least_allowed_exceed_the_state_partitions_then_it_shed
     assert told[-1].predicted["join_utilisation_ratio"] == 0.9 and "4 state partitions" in told[-1].sentence
 
 
-def test_low_load_that_lasts_takes_workers_for_the_most_that_came() -> None:
+def test_low_load_that_lasts_removes_workers_down_to_the_highest_rate_seen() -> None:
     evaluations = [measured(6, n) for n in (1000, 300, 1100, 200)]
     told, _ = follow(esj(cool_s=30, ahead=0), deployed(6), *evaluations)
     assert ["join_workers" in wanted(t) for t in told] == [False] * 3 + [True]
     assert wanted(told[3])["join_workers"] == workers_for(1100, W, 0.4) == 3
     assert told[3].reason_code == "join_oversized"
-    assert "at most 20 % for 30 s: 3 workers are to keep it at 7 %" in told[3].sentence
+    assert "at most 20 % for 30 s: 3 workers bring that to 7 %" in told[3].sentence
 
 
 def test_workers_when_load_is_low_then_are_never_fewer_than_at_the_start() -> None:
@@ -146,7 +144,7 @@ def test_workers_when_a_change_is_not_in_force_yet_then_stay() -> None:
 
 
 @pytest.mark.parametrize(("m", "inside", "reason"), [(1, 2, "join_starts"), (9, 6, "join_beyond_bounds")])
-def test_workers_when_out_of_bounds_then_are_brought_inside(m: int, inside: int, reason: str) -> None:
+def test_workers_when_out_of_bounds_then_move_inside(m: int, inside: int, reason: str) -> None:
     told, _ = esj({"min": 2, "max": 6}).propose(evaluation(measured(m, 300 * m)), deployed(m), {})
     assert wanted(told)["join_workers"] == inside
     assert told.reason_code == reason
@@ -171,7 +169,7 @@ def test_slots_when_the_app_settles_then_wait_for_it() -> None:
         assert wanted(esj().propose(seen, deployed(5, slots=2), {})[0]).get("slots") == expected
 
 
-def test_slots_follow_leaving_workers_but_not_below_what_they_were() -> None:
+def test_slots_follow_leaving_workers_but_not_below_their_former_number() -> None:
     optimizer, slots, m = esj(lasts_s=0, cool_s=0, ahead=0, tau0=0.2), 2, 2
     memory: Any = {}
     course = []
@@ -182,10 +180,11 @@ def test_slots_follow_leaving_workers_but_not_below_what_they_were() -> None:
     assert course == [(5, 5), (5, 5), (3, 3), (3, 3), (3, 3), (1, 2)]
 
 
-def test_slots_when_bounds_keep_them_below_the_workers_then_it_is_said() -> None:
+def test_slots_when_bounds_keep_them_below_the_workers_then_says_so() -> None:
     seen = evaluation(measured(2, 1900), slots=2, bounds=Bounds(1, 2))
     assert (
-        "2 slots let no more of them work at once" in esj(lasts_s=0).propose(seen, deployed(2, slots=2), {})[0].sentence
+        "with 2 slots, no more workers run at once"
+        in esj(lasts_s=0).propose(seen, deployed(2, slots=2), {})[0].sentence
     )
 
 
@@ -196,12 +195,12 @@ def test_shed_ratio_follows_the_shed_factor_in_steps() -> None:
     full = measured(2, 1800, window_tuples=(900, 900))
     told, _ = esj().propose(evaluation(full), deployed(2), {})
     assert wanted(told)["shed_ratio"] == 0.55
-    assert "55 % of the new tuples are to be shed" in told.sentence
+    assert "55 % of new tuples will be shed" in told.sentence
     quadratic = esj(shedding="quadratic").propose(evaluation(full), deployed(2), {})[0]
     assert wanted(quadratic)["shed_ratio"] == 0.35
 
 
-def test_shed_ratio_is_ours_zero_where_workers_are_added_at_once() -> None:
+def test_shed_ratio_of_ours_is_zero_if_workers_are_added_at_once() -> None:
     seen = evaluation(measured(2, 1900, window_tuples=(950, 950)))
     ours = wanted(esj(lasts_s=0).propose(seen, deployed(2), {})[0])
     assert ours["join_workers"] == 5 and "shed_ratio" not in ours
@@ -217,10 +216,10 @@ def test_shed_ratio_when_utilisation_wavers_then_stays() -> None:
         assert told.reason_code == "join_sheds"
 
 
-def test_shed_ratio_when_there_is_room_again_then_is_nothing() -> None:
+def test_shed_ratio_when_there_is_room_again_then_is_zero() -> None:
     told, _ = esj().propose(evaluation(measured(2, 1500, shed=0.3)), deployed(2, shed=0.3), {})
     assert wanted(told)["shed_ratio"] == 0
-    assert "nothing is to be shed any more" in told.sentence
+    assert "shedding ends" in told.sentence
 
 
 def test_shed_ratio_when_workers_settle_then_still_follows() -> None:
@@ -234,22 +233,22 @@ def test_shed_ratio_when_workers_settle_then_still_follows() -> None:
 def test_block_when_another_is_much_better_then_changes_and_then_stays() -> None:
     told, _ = esj().propose(evaluation(measured(2, 800, block=10)), deployed(2, 10), {})
     assert wanted(told) == {"block_size": 400}
-    assert "blocks are to hold 400 tuples instead of 10" in told.sentence
+    assert "400 tuples per block instead of 10" in told.sentence
     for offered in (700, 900):
         assert wanted(esj().propose(evaluation(measured(2, offered)), deployed(2, 400), {})[0]) == {}
 
 
-def test_block_when_the_load_goes_away_then_stays_for_its_return() -> None:
+def test_block_when_the_load_disappears_then_stays_for_its_return() -> None:
     for offered in (0, 2, 40):
         assert wanted(esj().propose(evaluation(measured(2, offered, block=400)), deployed(2, 400), {})[0]) == {}
 
 
-def test_block_when_it_no_longer_fits_then_changes_whatever_it_costs() -> None:
+def test_block_when_it_no_longer_fits_then_changes_whatever_the_cost() -> None:
     told, _ = esj().propose(evaluation(measured(2, 1400, block=400)), deployed(2, 400), {})
-    assert wanted(told)["block_size"] == 150  # half of the room, as the load may grow on
+    assert wanted(told)["block_size"] == 150  # half of the room, as the load may continue to grow
 
 
-def test_block_fits_what_the_fewer_workers_keep_during_a_change() -> None:
+def test_block_fits_the_capacity_of_fewer_workers_during_a_change() -> None:
     coming, _ = esj(lasts_s=0).propose(evaluation(measured(2, 1900)), deployed(2), {})
     assert (wanted(coming)["join_workers"], wanted(coming)["block_size"]) == (5, 25)
     going, _ = esj(cool_s=0, tau0=0.2).propose(evaluation(measured(5, 950, block=60)), deployed(5, 60), {})
@@ -261,18 +260,18 @@ def test_block_when_literal_then_is_at_least_1() -> None:
     assert wanted(told)["block_size"] == 1
 
 
-# ---- what is missing or wrong
+# ---- missing or wrong input
 
 
 @pytest.mark.parametrize(
     ("join", "what"),
     [
-        (measured(2, None, window_tuples=(100, 100)), "what was offered"),
-        (measured(2, 100, window_tuples=(100, None)), "what each worker keeps"),
-        (measured(2, 100, window_tuples=()), "what each worker keeps"),
+        (measured(2, None, window_tuples=(100, 100)), "how many tuples were offered"),
+        (measured(2, 100, window_tuples=(100, None)), "how many tuples each worker holds"),
+        (measured(2, 100, window_tuples=()), "how many tuples each worker holds"),
     ],
 )
-def test_missing_telemetry_keeps_all_and_low_load_begins_anew(join: JoinSignals, what: str) -> None:
+def test_missing_telemetry_keeps_all_and_low_load_starts_over(join: JoinSignals, what: str) -> None:
     optimizer = esj(cool_s=30)
     low = [measured(6, 100)] * 3
     told, memory = follow(optimizer, deployed(6), *low, replace(join, workers=6))
@@ -326,7 +325,7 @@ def test_app_when_stopped_or_unknown_or_unmeasured_then_all_stays() -> None:
         assert (told.changes, told.reason_code) == ((), "join_stopped")
 
 
-# ---- whatever comes
+# ---- any input
 
 COUNTS = st.none() | st.integers(0, 20_000)
 
@@ -364,7 +363,7 @@ POLICIES = st.fixed_dictionaries(
 
 @given(joins(), POLICIES, st.integers(1, 8), st.integers(1, 8), st.none() | st.floats(0, 1000))
 @settings(deadline=None)
-def test_proposal_lies_within_bounds_and_says_why(
+def test_proposal_is_within_bounds_and_says_why(
     case: tuple[Signals, int], options: dict[str, Any], least: int, more: int, expected: float | None
 ) -> None:
     seen, slots = case
@@ -389,7 +388,7 @@ def test_proposal_lies_within_bounds_and_says_why(
 
 @given(st.lists(st.integers(0, 7000), min_size=3, max_size=12))
 @settings(deadline=None)
-def test_workers_never_turn_round_within_the_cool_down(course: list[int]) -> None:
+def test_workers_never_reverse_within_the_cool_down(course: list[int]) -> None:
     optimizer, m, memory, turns = esj(cool_s=50, lasts_s=0, ahead=0), 1, {}, []
     for at, offered in enumerate(course):
         told, memory = optimizer.propose(evaluation(measured(m, offered), at), deployed(m), memory)

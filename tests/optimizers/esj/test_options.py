@@ -43,7 +43,7 @@ def test_policy_when_all_is_given_then_is_taken() -> None:
         ({"expected_rows_per_s": "many"}, r"join\.expected_rows_per_s"),
     ],
 )
-def test_wrong_policy_is_refused_with_what_is_allowed(wrong: Mapping[str, Any], message: str) -> None:
+def test_wrong_policy_is_refused_with_the_allowed_values(wrong: Mapping[str, Any], message: str) -> None:
     with pytest.raises(MillraceError, match=message):
         JoinPolicy.read({**SECTION, **wrong})
 

@@ -24,7 +24,7 @@ def course(*evaluations: tuple[float, float], m: int = 2) -> ThresholdTimers:
     return found
 
 
-def test_over_when_utilisation_stays_high_then_lasts_since_the_first_look() -> None:
+def test_over_when_utilisation_stays_high_then_lasts_since_the_first_evaluation() -> None:
     found = course((0, 500), (10, 1900), (20, 2500), (30, 1950))
     assert (found.over_since, found.under_since) == (10, None)
     assert found.is_over(20) and not found.is_over(20.1)
@@ -36,32 +36,32 @@ def test_full_when_utilisation_stays_between_tau2_and_tau3_then_lasts_too() -> N
     assert found.is_full(20) and not found.is_full(20.1)
 
 
-def test_over_when_a_look_in_between_is_lower_then_begins_anew() -> None:
+def test_over_when_an_evaluation_in_between_is_lower_then_starts_over() -> None:
     assert course((10, 1900), (20, 1899), (30, 1900)).over_since == 30
 
 
-def test_under_when_it_lasts_then_knows_the_most_that_came() -> None:
+def test_under_when_it_lasts_then_knows_the_highest_rate() -> None:
     found = course((0, 1000), (10, 300), (20, 400), (30, 100))
     assert (found.under_since, found.most) == (10, 400)
     assert found.is_under(20) and not found.is_under(20.1)
 
 
-def test_under_when_it_ends_then_forgets_what_came() -> None:
+def test_under_when_it_ends_then_forgets_the_highest_rate() -> None:
     found = course((0, 400), (10, 401), (20, 100))
     assert (found.under_since, found.most) == (20, 100)
 
 
 @pytest.mark.parametrize("gap", [3 * PERIOD_S + 1, -1.0])
-def test_lasting_when_looks_are_far_apart_or_go_back_then_begins_anew(gap: float) -> None:
+def test_lasting_when_evaluations_are_far_apart_or_go_back_then_starts_over(gap: float) -> None:
     assert course((100, 1900), (100 + gap, 1900)).over_since == 100 + gap
 
 
-def test_lasting_when_workers_changed_then_begins_anew() -> None:
+def test_lasting_when_workers_changed_then_starts_over() -> None:
     before = course((0, 300), (10, 300), m=2)
     assert update_timers(20, measured(3, 0), 300, OPTIONS, before).under_since == 20
 
 
-def test_interruption_when_it_happens_then_only_what_was_low_is_forgotten() -> None:
+def test_interruption_forgets_only_the_low_load() -> None:
     low, high = course((0, 300), (10, 300)), course((0, 1900), (10, 1900))
     assert low.after_gap() == ThresholdTimers(10, 2)
     assert high.after_gap() == high
@@ -81,6 +81,6 @@ def test_memory_when_a_value_is_garbage_then_is_as_if_empty(name: str, junk: Any
     assert ThresholdTimers.read(memory) is None
 
 
-def test_memory_when_empty_or_of_another_making_then_is_none() -> None:
+def test_memory_when_empty_or_in_another_format_then_is_none() -> None:
     assert ThresholdTimers.read({}) is None
     assert ThresholdTimers.read({"phase": "up", "seen": 1.0}) is None

@@ -42,9 +42,7 @@ def test_workers_are_the_fewest_that_share_the_load_at_the_target(
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**6), st.floats(0.01, 1))
-def test_workers_when_found_for_tuples_then_are_those_of_the_same_rate(
-    tuples: int, capacity: int, target: float
-) -> None:
+def test_workers_found_for_tuples_match_those_of_the_same_rate(tuples: int, capacity: int, target: float) -> None:
     assert workers_for(tuples, capacity, target) == initial_workers(tuples, 1.0, capacity, target)
 
 
@@ -67,13 +65,13 @@ BOUNDS = Bounds(1, 8)
         (1, 2, None, 2),
         (5, 2, None, 5),
         (12, 2, None, 8),
-        (5, 2, RaisedSlots(2, 5), 5),  # asked for before, and not given yet
+        (5, 2, RaisedSlots(2, 5), 5),  # requested before, and not granted yet
         (3, 5, RaisedSlots(2, 5), 3),
         (1, 5, RaisedSlots(2, 5), 2),
-        (1, 5, RaisedSlots(2, 4), 5),  # somebody else has set them
+        (1, 5, RaisedSlots(2, 4), 5),  # set by someone else
         (1, 3, RaisedSlots(4, 6), 3),
         (3, 5, RaisedSlots(2, 7), 3),
-        (12, 10, None, 10),  # more than is allowed, but there
+        (12, 10, None, 10),  # more than allowed, but present
     ],
 )
 def test_slots_when_workers_come_and_go_then_follow_within_bounds(
@@ -83,7 +81,7 @@ def test_slots_when_workers_come_and_go_then_follow_within_bounds(
 
 
 @given(COUNTS, COUNTS, COUNTS, RAISED)
-def test_slots_that_were_raised_stay_and_remember_what_they_were(
+def test_slots_that_were_raised_stay_and_remember_their_former_number(
     workers: int, slots: int, most: int, raised: RaisedSlots | None
 ) -> None:
     wanted, after = choose_slots(workers, slots, Bounds(1, most), raised)
@@ -94,7 +92,7 @@ def test_slots_that_were_raised_stay_and_remember_what_they_were(
 
 
 @given(COUNTS, COUNTS, COUNTS, RAISED)
-def test_slots_when_nobody_carries_them_out_then_are_wanted_again(
+def test_slots_that_were_not_applied_are_requested_again(
     workers: int, slots: int, most: int, raised: RaisedSlots | None
 ) -> None:
     wanted, after = choose_slots(workers, slots, Bounds(1, most), raised)

@@ -1,4 +1,4 @@
-"""ALBIC, and each correction of it beside what the literal text does."""
+"""ALBIC, and each correction of it compared with the paper's literal text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_place_when_corrected_then_keeps_the_budget(given: Problem) -> None:
 
 
 @BOTH
-def test_place_when_one_to_one_then_collocates_a_pair_a_period(options: AlbicOptions) -> None:
+def test_place_when_one_to_one_then_collocates_a_pair_per_period(options: AlbicOptions) -> None:
     given = pairs(8, 4, 4)
     for period in range(4):
         given = after(given, place(given, options=options).node)
@@ -47,7 +47,7 @@ def test_place_when_pairs_are_collocated_then_they_stay_together(options: AlbicO
         assert given.together(given.node)[before].all()
 
 
-def test_place_when_asked_twice_then_says_the_same() -> None:
+def test_place_when_repeated_then_is_the_same() -> None:
     given = pairs(20, 5, 5)
     np.testing.assert_array_equal(place(given, seed=4).node, place(given, seed=4).node)
 
@@ -59,7 +59,7 @@ def _stuck() -> Problem:
     return replace(given, cost=np.array([5.0, 5.0, 1.0, 1.0]), budget=2.0)
 
 
-def test_improve_when_a_pair_is_too_dear_then_corrected_takes_the_next() -> None:
+def test_improve_when_a_pair_is_too_expensive_then_corrected_takes_the_next() -> None:
     apart = np.array([True, True])
     assert [a.flow for a in improve(_stuck(), np.arange(4), apart, LITERAL, 0)] == [0]
     assert [a.flow for a in improve(_stuck(), np.arange(4), apart, CORRECTED, 0)] == [1]
@@ -75,7 +75,7 @@ def test_place_when_a_pair_exceeds_the_budget_then_literal_is_stuck() -> None:
 
 
 def test_maintain_when_a_part_is_too_large_then_corrected_cuts_again() -> None:
-    # a star: METIS balances counts as well as it can, but the hub's part is beyond maxPL
+    # a star: METIS balances counts as well as possible, but the hub's part is beyond maxPL
     load = [20.0, 9.0, 9.0, 9.0, 2.0, 2.0, 2.0, 2.0]
     edges = [(0, k, 10.0 - k) for k in range(1, 8)]
     given = problem([0] * 8, nodes=1, load=load, edges=edges, saved=0.0, budget=100, operator=[0] + [1] * 7)
@@ -90,14 +90,14 @@ def test_maintain_when_a_part_is_too_large_then_corrected_cuts_again() -> None:
     assert heaviest(CORRECTED) <= 21.0
 
 
-def test_maintain_makes_no_part_dearer_than_the_budget() -> None:
+def test_maintain_makes_no_part_cost_more_than_the_budget() -> None:
     edges = [(k, k + 1, 1.0) for k in range(9)]
     given = problem([0] * 10, nodes=2, load=1.0, edges=edges, saved=0.1, budget=3)
     units = maintain(given, np.ones(9, dtype=bool), 25.0, CORRECTED, 0)
     assert np.bincount(units).max() <= 3
 
 
-def test_maintain_when_pairs_are_apart_then_they_are_in_no_set() -> None:
+def test_maintain_when_pairs_are_apart_then_puts_them_in_no_set() -> None:
     given = problem([0, 0, 1], nodes=2, edges=[(0, 1, 1.0), (1, 2, 1.0)])
     units = maintain(given, given.together(given.node), 25.0, CORRECTED, 0)
     assert units[0] == units[1] != units[2]
@@ -147,14 +147,14 @@ def test_improve_when_the_emptier_node_is_marked_then_corrected_avoids_it() -> N
     assert improve(given, units, apart, CORRECTED, 0)[0].node == 0
 
 
-def test_improve_when_one_group_is_in_a_unit_then_the_other_comes_to_it() -> None:
+def test_improve_when_one_group_is_in_a_unit_then_the_other_joins_it() -> None:
     given = problem([0, 0, 0, 0, 1], nodes=2, edges=[(0, 1, 9.0), (1, 4, 5.0)], budget=4, operator=[0, 1, 2, 2, 2])
     units = np.array([0, 0, 1, 2, 3])
     assert improve(given, units, np.array([False, True]), CORRECTED, 0)[0].node == 0
 
 
 def test_place_when_pairs_take_the_whole_budget_then_balances_nothing() -> None:
-    # the note's livelock: as many pairs as the budget, and the load distance stays what collocation made it
+    # the note's livelock: as many pairs as the budget, and the load distance stays at collocation's result
     given = pairs(40, 8, 5)
     greedy = CORRECTED.model_copy(update={"pairs": 5, "max_ld": 1000.0})
     plan = place(given, options=greedy)

@@ -35,7 +35,7 @@ def test_adapt_when_a_marked_node_still_holds_groups_then_it_stays() -> None:
     assert not len(adapt(given, balance, _fixed(2)).terminate)
 
 
-def test_adapt_when_the_plan_cures_the_overload_then_no_node_is_added() -> None:
+def test_adapt_when_the_plan_resolves_the_overload_then_adds_no_node() -> None:
     # 95 points on one node and 5 on the other; sizing alone would ask for a third
     uneven = problem([0] * 19 + [1], nodes=2, load=5.0, budget=20)
     found = adapt(uneven, balance, _fixed(3), ScalingLimits(overload=80))
@@ -43,7 +43,7 @@ def test_adapt_when_the_plan_cures_the_overload_then_no_node_is_added() -> None:
     assert uneven.loads(found.plan.node).max() <= 80
 
 
-def test_adapt_when_collocation_cures_the_overload_then_no_node_is_added() -> None:
+def test_adapt_when_collocation_resolves_the_overload_then_adds_no_node() -> None:
     hot = replace(pairs(30, 5, 60), load=pairs(30, 5, 60).load * 1.8)
     hot = replace(hot, flows=replace(hot.flows, saved=hot.flows.saved * 1.8))
     assert hot.loads(hot.node).max() > 90
@@ -60,7 +60,7 @@ def test_adapt_when_the_overload_remains_then_adds_nodes_and_uses_them() -> None
     assert found.problem.distance(found.plan.node) <= 5
 
 
-def test_adapt_when_no_more_nodes_may_be_had_then_says_so() -> None:
+def test_adapt_when_no_more_nodes_are_allowed_then_says_so() -> None:
     full = problem([0] * 20 + [1] * 20, nodes=2, load=5.0, budget=4)
     found = adapt(full, balance, to_target(50), ScalingLimits(most=2))
     assert found.add == 0
@@ -82,7 +82,7 @@ def test_adapt_when_nodes_are_spare_then_marks_and_drains_the_emptiest() -> None
 
 
 def test_adapt_when_the_others_could_not_be_balanced_then_marks_none() -> None:
-    # two groups of 40: on two nodes they are 20 off, on three nodes no better, so that one can be spared but not two
+    # two groups of 40: on two nodes they are 20 off, as on three nodes: one can be spared, two cannot
     lumpy = problem([0, 1, 2], nodes=3, load=[40.0, 40.0, 4.0], budget=3)
     found = adapt(lumpy, balance, _fixed(1), ScalingLimits(max_distance=10, overload=60))
     assert found.mark.tolist() == [2]
@@ -98,7 +98,7 @@ def test_adapt_when_draining_takes_long_then_decides_beyond_one_budget() -> None
     assert len(found.problem.moved(found.plan.node)) <= 1
 
 
-def test_adapt_when_followed_for_periods_then_the_node_drains_and_goes() -> None:
+def test_adapt_when_repeated_then_the_node_drains_and_is_terminated() -> None:
     given = pairs(20, 5, 4)
     for _ in range(30):
         found = adapt(given, place, to_target(40), ScalingLimits(max_distance=12))
@@ -132,7 +132,7 @@ def test_limits_when_out_of_range_then_say_so(bad: dict[str, float]) -> None:
         ScalingLimits(**bad)  # type: ignore[arg-type]
 
 
-def test_to_target_when_asked_then_sizes_by_the_load_after_the_plan() -> None:
+def test_to_target_sizes_by_the_load_after_the_plan() -> None:
     given = pairs(10, 5, 20)
     node: Ints = place(given).node
     assert to_target(25)(given, node) < to_target(25)(given, given.node)

@@ -1,4 +1,4 @@
-"""The paper's program: each correction, and what the literal text does without it."""
+"""The paper's program: each correction, and the behaviour of the literal text without it."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_plan_when_pinned_then_keeps_the_pins():
 
 
 def test_second_phase_tightens_the_other_side_at_the_same_distance():
-    # the giant fixes d; the others can be even at the price of a move that does not change it
+    # the giant fixes d; the others can be even at the cost of a move that does not change it
     posed = problem([60.0, 5.0, 5.0, 5.0, 5.0], [0, 1, 1, 1, 1], 3, 2)
 
     assert np.bincount(solve(posed).node, minlength=3).tolist() == [1, 2, 2]
@@ -47,7 +47,7 @@ def test_weights_when_slacks_have_any_sign_then_literal_is_meaningless():
     posed = uneven(4, 5, 2, 0)
 
     assert literal(posed, Formulation(weights=(1.0, 1.0), signed=True)).status is Status.UNBOUNDED
-    # far apart weights: d is 0 whatever the loads, and negative slacks make up for it
+    # far apart weights: d is 0 whatever the loads, and negative slacks compensate for it
     heavy = literal(posed, Formulation(weights=(1000.0, 1.0), signed=True))
     assert heavy.d == pytest.approx(0, abs=1e-6)
     assert heavy.upper < -0.1 or heavy.lower < -0.1

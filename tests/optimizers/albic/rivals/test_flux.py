@@ -35,7 +35,7 @@ def test_round_pairs_the_second_hottest_with_the_second_coldest():
     assert sorted(plan.node[[2, 3]].tolist()) == [1, 2]
 
 
-def test_plan_when_ours_is_measured_on_the_same_then_ours_is_as_good():
+def test_plan_is_as_good_as_ours_on_the_same_problem():
     for seed in range(4):
         posed = uneven(10, 10, 6, seed)
         assert posed.distance(ours(posed).node) <= posed.distance(balance(posed).node) + 1e-9

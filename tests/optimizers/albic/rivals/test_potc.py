@@ -15,7 +15,7 @@ def test_routing_when_merging_is_free_then_spreads_better_than_staying():
     assert routing.loads.sum() == pytest.approx(posed.load.sum())
 
 
-def test_routing_when_merging_costs_then_loads_more_than_there_was():
+def test_routing_when_merging_costs_then_adds_load():
     posed = uneven(10, 20, 0, 0)
 
     routing = route(posed, merge_ratio=0.2)
@@ -39,7 +39,7 @@ def test_routing_when_the_seed_is_the_same_then_is_the_same():
     assert (route(posed, seed=3).loads != route(posed, seed=4).loads).any()
 
 
-def test_routing_when_one_node_is_kept_then_all_goes_there():
+def test_routing_when_one_node_is_kept_then_sends_everything_there():
     routing = route(problem([5.0, 5.0], [0, 1], 2, 0, removed=[1]))
 
     assert routing.loads.tolist() == [10.0, 0.0]

@@ -1,4 +1,4 @@
-"""Literal and strong ContTune on a DAG of operators, each with a p of its own."""
+"""Literal and strong ContTune on a DAG of operators with a p each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seen(
     growth: float = 3.0,
     **changes: Any,
 ) -> Signals:
-    """lines -> split -> count, where split emits ``growth`` rows for one; ``passed`` of what arrives gets through."""
+    """lines -> split -> count, where split emits ``growth`` rows for one; ``passed`` of the arrivals gets through."""
     p, rate = p or P, arrival if passed is None else passed
     counted = rate * growth
     told = (
@@ -79,7 +79,7 @@ def test_big_at_the_bounds_says_that_lifting_is_exhausted() -> None:
     assert (changes(proposal), proposal.reason_code) == ({}, "lifting_exhausted")
 
 
-def test_small_gives_every_operator_the_least_level_for_its_own_rate() -> None:
+def test_small_gives_every_operator_the_lowest_level_for_its_own_rate() -> None:
     _, memory = ask(seen(400.0, passed=187.0))
     p = {"split": 32, "count": 32}
     proposal, memory = ask(seen(400.0, p=p, growth=1.5, slot_busy_ratio=0.9), p, memory)
@@ -97,7 +97,7 @@ def test_small_sizes_the_others_if_one_operator_is_not_measured() -> None:
     assert changes(ask(found, p)[0]) == {"split": 5}
 
 
-def test_small_when_no_operator_is_measured_then_says_so_of_each() -> None:
+def test_small_when_no_operator_is_measured_then_says_so_for_each() -> None:
     found = seen(400.0, history={})
     app = found.apps[0]
     found = replace(
@@ -131,7 +131,7 @@ def test_ratios_do_not_learn_from_a_throttled_evaluation() -> None:
     assert changes(proposal) == {"split": 5, "count": 5}
 
 
-def test_ratios_when_looks_differ_then_are_their_running_mean() -> None:
+def test_ratios_when_evaluations_differ_then_are_their_running_mean() -> None:
     memory: Memory = {}
     for growth in (3.0, 0.0, 6.0):  # a window that emits in bursts
         _, memory = ask(seen(150.0, growth=growth, slot_busy_ratio=0.9), memory=memory, preset="strong")
@@ -146,7 +146,7 @@ def test_stop_rule_leaves_a_job_without_slack_alone() -> None:
     assert changes(ask(freed, p, preset="strong")[0]) == {"count": 2}
 
 
-def test_stop_rule_allows_one_step_for_a_load() -> None:
+def test_stop_rule_allows_one_step_per_load() -> None:
     p = {"split": 9, "count": 9}
     proposal, memory = ask(seen(400.0, p=p), p, preset="strong")
     p = changes(proposal)
@@ -164,8 +164,8 @@ def test_operator_that_vanished_or_cannot_be_sized_has_an_outcome() -> None:
     assert (changes(proposal), proposal.reason_code) == ({}, "at_maximum")
 
 
-def test_sentence_when_one_operator_of_several_changes_then_it_is_named() -> None:
+def test_sentence_when_one_of_several_operators_changes_then_names_it() -> None:
     p = {"split": 2, "count": 9}
     proposal, _ = ask(seen(POWER[2] - 1, p=p, growth=0.5), p)
     assert changes(proposal) == {"count": 1}
-    assert proposal.sentence.startswith("count: Only 93 rows/s arrived in the last 10 s and 9 slots")
+    assert proposal.sentence.startswith("count: Only 93 rows/s arrived in the last 10 s, and 9 slots")

@@ -22,12 +22,12 @@ from millrace.optimizers.conttune.observed_levels import MAX_LEVELS, nearest, tr
 from millrace.optimizers.conttune.paper.history import levels_by_operator, mean_levels, with_current
 
 
-def test_levels_when_there_are_more_than_k_then_the_oldest_are_forgotten() -> None:
+def test_levels_when_there_are_more_than_k_then_forget_the_oldest() -> None:
     (level,) = mean_levels(observed({2: (1000.0, 10.0, 20.0, 30.0)}), 3)
     assert (level.parallelism, level.ability) == (2, 20.0)
 
 
-def test_levels_when_there_are_fewer_than_k_then_all_count_per_level() -> None:
+def test_levels_when_there_are_fewer_than_k_then_count_all_per_level() -> None:
     found = mean_levels(observed({4: (30.0, 40.0), 1: 10.0}), 5)
     assert [(level.parallelism, level.ability) for level in found] == [(1, 10.0), (4, 35.0)]
 
@@ -39,7 +39,7 @@ def test_level_error_is_the_larger_of_scatter_and_own_error() -> None:
     assert mean_levels(told, 5)[0].error == pytest.approx(50 / 2**0.5)
 
 
-def test_observations_when_of_others_or_impossible_then_do_not_count() -> None:
+def test_observations_of_others_or_impossible_ones_do_not_count() -> None:
     good = observed({1: 10.0})
     bad = [
         replace(good[0], operator="other"),
@@ -60,7 +60,7 @@ def test_current_measurement_when_recorded_already_then_counts_once() -> None:
     assert [o.processing_ability for o in added] == [20.0, 25.0, 20.0]
 
 
-def test_levels_when_there_are_very_many_then_the_most_recent_are_used() -> None:
+def test_levels_when_there_are_very_many_then_use_the_most_recent() -> None:
     points = [replace(observed({p: 10.0})[0], time=NOON + timedelta(seconds=-p if p % 2 else p)) for p in range(1, 301)]
     found = [level.parallelism for level in mean_levels(points, 5)]
     assert len(found) == MAX_LEVELS and found == sorted(found) and set(found) == set(range(102, 301, 2))

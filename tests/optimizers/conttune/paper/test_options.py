@@ -17,18 +17,18 @@ def test_preset_when_not_named_then_is_the_paper_as_written() -> None:
     assert (LITERAL.top_k, LITERAL.alpha, LITERAL.acquisition) == (5, 3.0, "safe")
 
 
-def test_preset_when_strong_then_has_what_the_published_figures_need() -> None:
+def test_preset_when_strong_then_has_the_options_of_the_published_figures() -> None:
     strong = ContTuneOptions.read({"preset": "strong"})
     assert all(getattr(strong, name) for name in STRONG)
     assert strong.model_dump(exclude={"preset", *STRONG}) == LITERAL.model_dump(exclude={"preset", *STRONG})
 
 
-def test_switches_when_listed_then_are_all_told_apart_by_the_presets() -> None:
+def test_switches_are_all_distinguished_by_the_presets() -> None:
     switches = {name for name in ContTuneOptions.model_fields if isinstance(getattr(LITERAL, name), bool)}
     assert switches == {*STRONG, "big"}
 
 
-def test_option_when_set_beside_a_preset_then_amends_it() -> None:
+def test_option_set_next_to_a_preset_overrides_it() -> None:
     options = ContTuneOptions.read({"preset": "strong", "alpha": 0, "unstick": False})
     assert (options.alpha, options.unstick, options.stop_rule) == (0, False, True)
 

@@ -17,7 +17,7 @@ OPTIONS = ContTuneOptions(backpressure_thr=0.1, core_min_thr=0.4, core_max_thr=0
         (0.0, 0.39, JobState.OVER),
         (0.0, 0.4, JobState.NORMAL),  # coreMinThr belongs to cpuNormal
         (0.09, 0.0, JobState.OVER),
-        (0.1, 0.0, JobState.NORMAL),  # backpressure without cpuStress: something else than slots is short
+        (0.1, 0.0, JobState.NORMAL),  # backpressure without cpuStress: the shortage is not of slots
         (0.1, 0.7, JobState.NORMAL),  # coreMaxThr belongs to cpuNormal
         (0.1, 0.71, JobState.UNDER),
         (0.0, 1.0, JobState.NORMAL),  # busy, but keeps up
@@ -25,7 +25,7 @@ OPTIONS = ContTuneOptions(backpressure_thr=0.1, core_min_thr=0.4, core_max_thr=0
         (0.5, None, JobState.UNKNOWN),
     ],
 )
-def test_job_state_when_both_metrics_are_taken_then_is_the_papers(
+def test_job_state_of_both_metrics_is_the_papers(
     backpressured: float | None, busy: float | None, state: JobState
 ) -> None:
     assert job_state(backpressured, busy, OPTIONS) is state
@@ -39,7 +39,7 @@ def test_memory_when_written_as_json_then_are_read_back() -> None:
         assert JobMemory.read(json.loads(json.dumps(memory.to_json()))) == memory
 
 
-def test_memory_when_not_understood_then_are_as_if_never_written() -> None:
+def test_memory_when_not_understood_then_is_as_if_never_written() -> None:
     assert JobMemory.read({}) == JobMemory()
     broken = {
         "p_max": -1,

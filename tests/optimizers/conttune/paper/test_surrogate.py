@@ -9,7 +9,7 @@ from millrace.optimizers.conttune.paper.tuner import ContTune
 
 KINDS = ("rbf", "rbf_white")
 
-# means of the published observations of Nexmark Q1's mapper on Flink ([ContTune]'s artifact), rows a second
+# means of the published observations of Nexmark Q1's mapper on Flink ([ContTune]'s artifact), rows per second
 Q1 = {1: 529573, 2: 966827, 4: 1830236, 6: 2535064, 7: 2932321, 8: 3112389, 10: 3733032, 14: 4624681, 15: 4964037}
 Q1 |= {20: 6338741, 21: 6445507, 25: 7088207, 26: 7476391}
 
@@ -51,7 +51,7 @@ def test_estimator_refitted_from_a_proposal_is_the_curves(kind: str) -> None:
     )
 
 
-def test_estimator_when_stored_then_holds_the_libraries_types_only() -> None:
+def test_estimator_when_stored_then_contains_only_library_types() -> None:
     io = pytest.importorskip("skops.io")
     for kind in KINDS:
         types = io.get_untrusted_types(data=io.dumps(fit(training({1: 100.0, 2: 187.0, 4: 350.0}), kind)))
@@ -68,7 +68,7 @@ def test_curve_when_observations_are_odd_then_is_finite_or_none(points: dict[int
     assert found is None or (np.isfinite(found.mean).all() and (found.std >= 0).all())
 
 
-def test_columns_when_told_then_are_the_curve_with_its_band() -> None:
+def test_columns_are_the_curve_with_its_band() -> None:
     found = fit_curve(training({1: 100.0, 2: 190.0}), "rbf_white", 5)
     assert found is not None
     columns = found.columns()

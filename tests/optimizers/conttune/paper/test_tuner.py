@@ -59,12 +59,12 @@ def test_big_keeps_within_bounds_that_were_lowered() -> None:
     assert outcome(ask(busy(2, 180.0), {64: 5000.0}, bounds=Bounds(1, 8)), 2) == (8, "binary_lifting")
 
 
-def test_big_when_nothing_was_ever_measured_then_lifts_all_the_same() -> None:
+def test_big_when_nothing_was_ever_measured_then_still_lifts() -> None:
     app = app_signals(2, 150.0, None, backpressured_ratio=1.0, slot_busy_ratio=0.9)
     assert outcome(ask(app), 2) == (4, "binary_lifting")
 
 
-def test_small_follows_big_though_the_job_is_neither() -> None:
+def test_small_follows_big_even_if_the_job_is_neither() -> None:
     tuner = create("conttune", {})
     seen = signals(busy(2, 180.0), observed(POWER))
     _, memory = tuner.propose(seen, deployment(2), {})
@@ -75,7 +75,7 @@ def test_small_follows_big_though_the_job_is_neither() -> None:
     assert tuner.propose(signals(normal, observed(POWER)), deployment(8), memory)[0].changes == ()
 
 
-def test_big_when_off_then_small_sees_only_what_is_processed() -> None:
+def test_big_when_off_then_small_sees_only_the_processing_rate() -> None:
     app = busy(2, 340.0, processed_rows_per_s=180.0)
     assert target(ask(app, POWER, big=False), 2) == 2
     assert target(ask(app, POWER, big=False, small="none"), 2) == 2
@@ -89,7 +89,7 @@ def test_big_when_lambda_is_known_then_is_not_needed() -> None:
 # ---- Small
 
 
-def test_small_when_over_provisioned_then_serves_lambda_alone() -> None:
+def test_small_when_over_provisioned_then_serves_only_lambda() -> None:
     assert outcome(ask(idle(8, 340.0, backlog_rows=99_999), POWER), 8) == (4, "over_provisioned")  # PA(4) = 348
 
 
@@ -104,13 +104,13 @@ def test_small_does_not_count_rows_that_come_from_the_backlog() -> None:
     assert target(ask(hardly, POWER), 8) == 5
 
 
-def test_small_sticks_to_an_observed_level_until_unstick_frees_it() -> None:
+def test_small_keeps_an_observed_level_until_unstick_frees_it() -> None:
     sticky = {1: 100.0, 8: POWER[8]}  # between them the authors' GP falls far below both
     assert outcome(ask(idle(8, 450.0), sticky), 8) == (8, "well_provisioned")
     assert outcome(ask(idle(8, 450.0), sticky, unstick=True), 8) == (6, "over_provisioned")
 
 
-def test_unstick_never_leads_down_to_a_level_seen_not_to_suffice() -> None:
+def test_unstick_never_leads_down_to_a_level_seen_to_be_too_small() -> None:
     seen = {1: 100.0, 6: 440.0, 8: POWER[8]}
     assert target(ask(idle(8, 450.0), seen, unstick=True, alpha=0), 8) == 7
     assert target(ask(idle(8, 450.0), {**seen, 7: 445.0}, unstick=True, alpha=0), 8) == 8
@@ -134,14 +134,14 @@ def test_small_when_no_level_up_to_p_max_is_feasible_then_is_p_lin() -> None:
     assert target(ask(app, {1: 100.0, 4: POWER[4]}, bounds=Bounds(1, 64)), 4) == 7  # 600 / (348 / 4)
 
 
-def test_alpha_when_0_then_only_observed_levels_and_p_lin_are_taken() -> None:
+def test_alpha_when_0_then_uses_only_observed_levels_and_p_lin() -> None:
     seen = {2: POWER[2], 4: POWER[4], 8: POWER[8]}
     assert target(ask(idle(8, 340.0), seen, alpha=0), 8) == 4
     assert target(ask(idle(8, 250.0), seen, alpha=0), 8) == 4  # p_acq = 3 is not observed, p_lin = 4
     assert target(ask(idle(8, 250.0), seen, alpha=3), 8) == 3
 
 
-def test_acquisition_when_cei_then_dares_more_than_eq_5() -> None:
+def test_acquisition_when_cei_then_goes_lower_than_eq_5() -> None:
     seen = {4: 350.0, 8: POWER[8]}
     careful, daring = (target(ask(idle(8, 340.0), seen, acquisition=a, alpha=float("inf")), 8) for a in ("safe", "cei"))
     assert (careful, daring) == (4, 1)
@@ -165,7 +165,7 @@ def strong(app: AppSignals, memory: Memory | None = None, **options: Any) -> tup
     return tuner.propose(signals(app, observed(POWER)), deployment(app.slots), memory or {})
 
 
-def test_stop_rule_lets_a_healthy_step_stand_until_the_load_changes() -> None:
+def test_stop_rule_keeps_a_healthy_step_until_the_load_changes() -> None:
     proposal, memory = strong(idle(8, 400.0))
     assert outcome(proposal, 8) == (5, "over_provisioned")
     assert target(strong(idle(8, 400.0), memory)[0], 8) == 5, "it was not made"
@@ -216,14 +216,14 @@ def test_hold_when_nothing_has_been_measured_then_says_so() -> None:
     assert proposal.curve == {} and proposal.predicted == {}
 
 
-def test_observations_when_contradictory_then_are_decided_on_all_the_same() -> None:
+def test_observations_when_contradictory_then_still_give_a_decision() -> None:
     odd = {1: 900.0, 2: 3.0, 4: (1.0, 800.0), 8: 2.0}
     for options in ({}, {"surrogate": "rbf_white"}, {"acquisition": "cei", "alpha": float("inf")}):
         proposal = ask(app_signals(8, 500.0, capacity(8, 2.0), slot_busy_ratio=0.2), odd, **options)
         assert 1 <= target(proposal, 8) <= 8
 
 
-def test_slots_when_outside_new_bounds_then_are_brought_inside() -> None:
+def test_slots_when_outside_new_bounds_then_move_inside() -> None:
     assert outcome(ask(idle(8, 500.0), POWER, bounds=Bounds(1, 4)), 8) == (4, "out_of_bounds")
     assert outcome(ask(idle(1, 5.0), POWER, bounds=Bounds(3, 4)), 1) == (3, "out_of_bounds")
 
@@ -246,13 +246,13 @@ def test_apps_when_there_are_several_then_each_is_sized_and_named() -> None:
     assert set(memory["apps"]) == {APP, "other"}
 
 
-def test_memory_when_an_app_was_not_measured_then_is_kept() -> None:
+def test_memory_of_an_app_that_was_not_measured_is_kept() -> None:
     kept = {"apps": {"other": {"p_max": 4, "phase": "big"}}}
     _, memory = create("conttune", {}).propose(signals(idle(2, 9.0)), deployment(2), kept)
     assert memory["apps"]["other"] == kept["apps"]["other"]
 
 
-def test_model_when_a_level_changes_then_its_curve_and_training_are_told() -> None:
+def test_model_when_a_level_changes_then_has_its_curve_and_training() -> None:
     proposal = ask(idle(8, 340.0), POWER)
     assert proposal.curve["parallelism"] == tuple(float(p) for p in range(1, 9))
     assert proposal.training["parallelism"] == proposal.curve["parallelism"]
@@ -260,14 +260,14 @@ def test_model_when_a_level_changes_then_its_curve_and_training_are_told() -> No
     assert proposal.predicted["utilisation_ratio"] == pytest.approx(340 / POWER[4], rel=0.01)
 
 
-def test_sentence_when_down_then_reads_as_a_person_would_say_it() -> None:
+def test_sentence_when_down_then_reads_naturally() -> None:
     assert ask(idle(8, 340.0), POWER).sentence == (
-        "Only 340 rows/s arrived in the last 10 s and 8 slots can sustain 650 rows/s: "
+        "Only 340 rows/s arrived in the last 10 s, and 8 slots can sustain 650 rows/s. "
         "4 slots can sustain 348 rows/s (98 % used)."
     )
 
 
-def test_sentences_when_listed_then_there_is_one_for_each_reason() -> None:
+def test_sentences_cover_every_reason() -> None:
     assert set(MESSAGES) == set(Reason)
     for reason, text in MESSAGES.items():
         assert re.fullmatch(r"[a-z_]+", reason.value) and text.removesuffix("{pays}").endswith(".")

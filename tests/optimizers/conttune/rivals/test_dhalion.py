@@ -22,7 +22,7 @@ P = {"split": 4, "count": 4}
 def chain(
     held: tuple[float, float] = (0.0, 0.0), busy: tuple[float, float] = (0.9, 0.9), rate: float = 100.0
 ) -> Signals:
-    """lines -> split -> count; what the source and split are held up for, and how busy the operators are."""
+    """lines -> split -> count; the share of time that source and split are held up, and the operators' busy share."""
     told = [
         source("lines", rate, backpressured_ratio=held[0]),
         operator("split", P["split"], rate, 120.0, backpressured_ratio=held[1], busy_ratio=busy[0]),
@@ -42,14 +42,14 @@ def changes(proposal: Proposal) -> dict[str | None, int]:
     return {change.operator: change.value for change in proposal.changes}
 
 
-def test_bottleneck_is_what_a_held_up_source_feeds() -> None:
+def test_bottleneck_is_the_consumer_of_a_held_up_source() -> None:
     proposal, _ = ask(chain(held=(0.5, 0.0)))
-    assert changes(proposal) == {"split": 8}  # half of the time held up: 4 (1 + 0.5 / 0.5)
+    assert changes(proposal) == {"split": 8}  # held up for half of the time: 4 (1 + 0.5 / 0.5)
     assert proposal.reason_code == "backpressure_starts_here"
     assert "hold up for 50 % of the time" in proposal.sentence
 
 
-def test_bottleneck_when_all_before_it_are_held_up_then_only_it_is_scaled() -> None:
+def test_bottleneck_when_all_upstream_are_held_up_then_is_the_only_one_scaled() -> None:
     assert changes(ask(chain(held=(0.6, 0.2)))[0]) == {"count": 5}
 
 
@@ -77,7 +77,7 @@ def test_scale_down_when_idle_and_nothing_is_held_up_then_takes_its_share() -> N
     assert changes(ask(chain(held=(0.0, 0.5), busy=(0.3, 0.9)))[0]) == {"count": 8}
 
 
-def test_scale_down_takes_a_whole_executor_at_least() -> None:
+def test_scale_down_takes_at_least_a_whole_executor() -> None:
     app = app_signals(8, 10.0, capacity(8, 800.0), busy_ratio=0.1, slot_busy_ratio=0.01)
     proposal, _ = create("dhalion", {}).propose(signals(app, bounds=Bounds(4, 8, 4)), deployment(8), {})
     assert [change.value for change in proposal.changes] == [4]
@@ -93,7 +93,7 @@ def test_scale_down_that_caused_backpressure_is_not_repeated() -> None:
     assert changes(ask(chain(busy=(0.2, 0.9), rate=80.0), memory=memory)[0]) == {"split": 2}
 
 
-def test_scale_down_that_went_well_goes_on_after_later_backpressure() -> None:
+def test_scale_down_that_succeeded_continues_after_later_backpressure() -> None:
     _, memory = ask(chain(busy=(0.3, 0.9)))
     p = {"split": 2, "count": 4}
     proposal, memory = ask(chain(busy=(0.5, 0.9)), p, memory)
@@ -111,18 +111,18 @@ def test_scale_up_that_brought_no_more_rows_is_not_repeated() -> None:
     assert changes(ask(chain(held=(0.5, 0.0), rate=130.0), p, memory)[0]) == {"split": 16}
 
 
-def test_scale_up_when_more_rows_came_through_then_goes_on() -> None:
+def test_scale_up_that_brought_more_rows_continues() -> None:
     _, memory = ask(chain(held=(0.5, 0.0)))
     proposal, _ = ask(chain(held=(0.2, 0.0), rate=160.0), {"split": 8, "count": 4}, memory)
     assert changes(proposal) == {"split": 10}
 
 
-def test_step_when_it_was_not_made_then_is_not_judged() -> None:
+def test_step_that_was_not_made_is_not_judged() -> None:
     _, memory = ask(chain(held=(0.5, 0.0)))
     assert changes(ask(chain(held=(0.5, 0.0)), memory=memory)[0]) == {"split": 8}
 
 
-def test_app_when_it_is_one_operator_then_its_own_backpressure_counts() -> None:
+def test_app_that_is_one_operator_uses_its_own_backpressure() -> None:
     tuner = create("dhalion", {})
     behind = signals(app_signals(2, 300.0, capacity(2, 180.0), backpressured_ratio=0.4))
     assert target(tuner.propose(behind, deployment(2), {})[0], 2) == 4

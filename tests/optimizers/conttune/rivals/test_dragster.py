@@ -27,7 +27,7 @@ def power(p: int) -> float:
 def tune(
     p: int, rate: float, memory: Memory | None = None, evaluations: int = 30, **options: Any
 ) -> tuple[list[int], Memory]:
-    """The levels that follow on each other at a rate, and what is remembered at the end."""
+    """The successive levels at a rate, and the memory at the end."""
     tuner, kept, tried = create("dragster", options), memory or {}, [p]
     history: dict[int, float] = {}
     for _ in range(evaluations):
@@ -41,7 +41,7 @@ def tune(
 
 
 @pytest.mark.parametrize(("start", "rate"), [(1, 700.0), (32, 700.0), (4, 150.0), (2, 1000.0)])
-def test_levels_at_a_steady_rate_reach_the_least_that_suffices(start: int, rate: float) -> None:
+def test_levels_at_a_steady_rate_reach_the_lowest_sufficient_one(start: int, rate: float) -> None:
     tried, _ = tune(start, rate)
     assert tried[-1] == next(p for p in range(1, 33) if power(p) >= rate)
     assert len(tried) <= 6
@@ -52,7 +52,7 @@ def test_levels_explored_upward_stay_below_linear_scaling() -> None:
     assert 4 < tried[-1] < 900 / (power(4) / 4)
 
 
-def test_rate_that_comes_again_reuses_its_own_measurements_only() -> None:
+def test_rate_that_returns_reuses_only_its_own_measurements() -> None:
     first, memory = tune(1, 700.0)
     _, memory = tune(12, 100.0, memory)
     again, memory = tune(1, 700.0, memory)
@@ -91,7 +91,7 @@ def test_points_are_averaged_by_rate_and_old_rates_forgotten() -> None:
     assert len(memory.by_rate) == MAX_RATES and rate_name(50.0) not in memory.by_rate
 
 
-def test_memory_when_stored_then_is_read_back_and_junk_is_not() -> None:
+def test_memory_when_stored_then_reads_back_and_junk_does_not() -> None:
     memory = OperatorMemory().with_measurement(100.0, 2, 80.0, 0.5).with_measurement(300.0, 3, 90.0, 0.5)
     assert OperatorMemory.read(json.loads(json.dumps(memory.to_json()))) == memory
     junk = {"price": "x", "by_rate": [["1", [[0, 1, 1], ["x"], [2, -1.0, 1], [2, 5.0, 1]]], [3], "ab"]}
@@ -107,11 +107,11 @@ def test_bound_of_a_level_is_never_above_a_higher_measured_one() -> None:
     assert np.isfinite(upper).all() and upper[15] > upper[7]
 
 
-def test_bound_when_points_vanish_in_floating_point_then_there_is_none() -> None:
+def test_bound_is_none_if_points_vanish_in_floating_point() -> None:
     assert confidence_bounds({3: Point(5e-324)}, 8, 1.0) is None
 
 
-def test_sentence_when_a_level_is_aimed_at_then_tells_the_aim() -> None:
+def test_sentence_when_a_level_is_the_aim_then_states_it() -> None:
     seen_now = signals(app_signals(4, 900.0, capacity(4, power(4))), bounds=Bounds(1, 32))
     _, memory = create("dragster", {}).propose(seen_now, deployment(4), {})
     proposal, _ = create("dragster", {}).propose(seen_now, deployment(4), memory)

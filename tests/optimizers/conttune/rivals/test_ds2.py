@@ -49,12 +49,12 @@ FIXTURES: list[tuple[Rates, Rates, Rates, tuple[int, int], tuple[int, int]]] = [
     ((0, 200, 0, 90), (40, 700, 15, 380), (99, 200, 100, 200), (5, 36), (10, 71)),
     ((0, 200, 0, 90), (10, 700, 15, 380), (201, 200, 100, 200), (20, 70), (40, 140)),
 ]
-"""DS2's published ones: what is measured, and the levels with one such source and with two."""
+"""DS2's published fixtures: measurements, and the levels with one such source and with two."""
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 @pytest.mark.parametrize("sources", [1, 2])
-def test_fixture_when_ds2_publishes_it_then_the_levels_are_its(
+def test_fixture_published_by_ds2_gives_its_levels(
     fixture: tuple[Rates, Rates, Rates, tuple[int, int], tuple[int, int]], sources: int
 ) -> None:
     of_source, of_op1, of_op2, one, two = fixture
@@ -66,7 +66,7 @@ def test_fixture_when_ds2_publishes_it_then_the_levels_are_its(
 
 
 def split_in_two(arrival: float = 100.0) -> Signals:
-    """Half of what op1 emits goes to op2, half to op3, and some of it waits between them."""
+    """Half of op1's output goes to op2, half to op3, and some of it waits between them."""
     told = [
         origin("source", (0, 90, 0, 90), arrival),
         sized("op1", (50, 400, 45, 360)),
@@ -77,14 +77,14 @@ def split_in_two(arrival: float = 100.0) -> Signals:
     return dag_signals(told, links, bounds=Bounds(1, 64))
 
 
-def test_rates_of_a_split_output_are_right_on_the_consumers_side_only() -> None:
+def test_rates_of_a_split_output_are_right_only_on_the_consumers_side() -> None:
     p = {"op1": 1, "op2": 1, "op3": 1}
-    # the source passed 90 of 100 and op1 received 45 of them: 50 of 100, of which op2 gets 2 a row and op3 4
+    # the source passed 90 of 100 and op1 received 45 of them: 50 of 100, of which op2 gets 2 per row and op3 4
     assert levels(ask(split_in_two(), p), p) == (1, 1, 2)
     assert levels(ask(split_in_two(), p, rates="producer"), p) == (2, 8, 8)
 
 
-def test_source_whose_arrival_is_ignored_would_emit_its_output_ability() -> None:
+def test_source_with_ignored_arrival_would_emit_its_output_ability() -> None:
     p = {"op1": 1, "op2": 1, "op3": 1}
     doubled = split_in_two(arrival=400.0)
     assert levels(ask(doubled, p), p) == (4, 4, 8)
@@ -121,14 +121,14 @@ def p_values(p: dict[str, int]) -> tuple[int, ...]:
     return tuple(p.values())
 
 
-def test_operator_not_measured_stays_and_those_behind_it_are_reached() -> None:
+def test_operator_not_measured_stays_and_its_downstream_is_still_reached() -> None:
     told = [source("lines", 100.0), operator("op1", 1, 100.0, None), operator("op2", 1, 100.0, 30.0)]
     seen = dag_signals(told, edges("lines>op1 op1>op2", {"lines": 100.0, "op1": 100.0}))
     assert levels(ask(seen)) == (1, 4)
-    assert levels(ask(seen, rates="producer")) == (1, 1)  # what it would emit is not known
+    assert levels(ask(seen, rates="producer")) == (1, 1)  # its output is unknown
 
 
-def test_stop_rule_keeps_scatter_from_moving_a_step() -> None:
+def test_stop_rule_prevents_steps_caused_by_scatter() -> None:
     tuner = create("ds2", {"stop_rule": True})
 
     def evaluation(p: int, rate: float, ability: float, held: float = 0.0) -> Signals:
@@ -144,15 +144,15 @@ def test_stop_rule_keeps_scatter_from_moving_a_step() -> None:
     assert target(create("ds2", {}).propose(evaluation(6, 500.0, 499.0), deployment(6), memory)[0], 6) == 7
 
 
-def test_app_when_it_is_one_operator_then_is_scaled_by_what_arrives() -> None:
+def test_app_that_is_one_operator_is_scaled_by_its_arrival() -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0), processed_rows_per_s=180.0))
     for options, expected in (({}, 6), ({"known_arrival_rate": False}, 2), ({"rates": "producer"}, 6)):
         assert target(create("ds2", options).propose(seen, deployment(2), {})[0], 2) == expected
 
 
-def test_sentence_when_an_operator_is_scaled_then_tells_rate_and_ability() -> None:
+def test_sentence_when_an_operator_is_scaled_then_states_rate_and_ability() -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0)))
     assert create("ds2", {}).propose(seen, deployment(2), {})[0].sentence == (
-        "500 rows/s arrived in the last 10 s and 2 slots can sustain 180 rows/s: "
+        "500 rows/s arrived in the last 10 s, and 2 slots can sustain 180 rows/s. "
         "6 slots can sustain 540 rows/s (93 % used)."
     )

@@ -32,7 +32,7 @@ def job(p: dict[str, int], rate: float) -> Signals:
 
 
 def search(p: dict[str, int], rate: float, **options: Any) -> list[dict[str, int]]:
-    """All configurations up to the one that the search ends at."""
+    """All configurations up to the last one of the search."""
     tuner, memory, tried = create("random", options), {}, [p]
     kept: Memory = memory
     for _ in range(500):
@@ -45,7 +45,7 @@ def search(p: dict[str, int], rate: float, **options: Any) -> list[dict[str, int
     raise AssertionError("the search did not end")
 
 
-def test_search_ends_at_levels_of_which_the_next_lower_would_not_do() -> None:
+def test_search_ends_at_levels_whose_next_lower_one_is_not_enough() -> None:
     tried = search({"split": 1, "count": 16}, 700.0, tolerance=0.0)
     assert set(tried[-1].values()) == {9}  # PA(9) = 722
     assert len(tried) > 2
@@ -57,7 +57,7 @@ def test_search_draws_only_operators_that_lack_their_level() -> None:
     assert {configuration["split"] for configuration in search({"split": 9, "count": 1}, 700.0)} == {9}
 
 
-def test_search_when_p_max_is_set_then_nothing_above_is_tried() -> None:
+def test_search_when_p_max_is_set_then_tries_nothing_above() -> None:
     tried = search({"split": 1, "count": 1}, 250.0, p_max=4)
     assert max(max(configuration.values()) for configuration in tried) <= 4
 
@@ -80,12 +80,12 @@ def test_draws_follow_from_memory_and_seed() -> None:
     ("options", "expected"),
     [({}, "random_trial"), ({"known_arrival_rate": False}, "well_provisioned")],
 )
-def test_lambda_is_what_arrives_if_known_else_what_is_processed(options: dict[str, Any], expected: str) -> None:
+def test_lambda_is_the_arrival_rate_if_known_else_the_processing_rate(options: dict[str, Any], expected: str) -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0), processed_rows_per_s=170.0))
     assert create("random", options).propose(seen, deployment(2), {})[0].reason_code == expected
 
 
-def test_bounds_when_they_leave_one_level_then_nothing_is_drawn() -> None:
+def test_bounds_when_they_leave_one_level_then_draw_nothing() -> None:
     seen = signals(app_signals(2, 500.0, capacity(2, 180.0)), bounds=Bounds(2, 2))
     proposal = create("random", {}).propose(seen, deployment(2), {})[0]
     assert target(proposal, 2) == 2

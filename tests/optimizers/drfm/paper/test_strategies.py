@@ -14,7 +14,7 @@ NO_DRAIN = StrategyOptions(drains=0.0)
 
 
 def figure_5():
-    """A table that fits what is told of Figure 5: C = 10, loads 12, 6 and 8, new streams s7, s8, s9.
+    """A table that fits the description of Figure 5: C = 10, loads 12, 6 and 8, new streams s7, s8, s9.
 
     N1 holds s1, s2, s3 and N2 s4, s5, and N3 s6; s3 is expected to rise to 3.
     """
@@ -74,7 +74,7 @@ def test_strategy_when_nothing_is_wrong_then_moves_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["ari", "ard", "drf", "drfm"])
-def test_strategy_when_a_stream_is_alone_then_stays_however_fast_it_is(name):
+def test_strategy_when_a_stream_is_alone_then_leaves_it_however_fast(name):
     posed = problem([25.0, 4.0], [0, 1])
 
     plan = STRATEGIES[name](NO_DRAIN).plan(posed)
@@ -118,7 +118,7 @@ def test_strategy_when_a_node_is_nearly_full_then_adds_nothing():
 
 
 @pytest.mark.parametrize("name", ["par", "ari", "ard"])
-def test_strategy_when_a_stream_was_never_seen_then_goes_by_expectation(name):
+def test_strategy_when_a_stream_was_never_seen_then_uses_the_expectation(name):
     posed = problem([6.0, 6.0], [0, NEW], last=[6.0, 0.0])
 
     assert STRATEGIES[name](StrategyOptions()).plan(posed).nodes == 2
