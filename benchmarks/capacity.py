@@ -1,10 +1,9 @@
 """Does the capacity fitted at moderate load predict the rate at which backlog really starts to grow?
 
-A real driver of the built-in pipeline at p = 1, 2, 4, 8. First it runs at 40 to 60 % of its nominal capacity, and the
-batches after a warm-up are fitted. Then many commits as a second of saturating load makes them come at once: the app
-now reads one full batch (the script's ``--max-files``) after the other as fast as it can, so the rows it reads a second
-are the highest rate it can sustain; at any higher one backlog grows. Batches of x rows sustain x / (o + x / PA): the
-prediction from the fit.
+A real driver of the built-in pipeline runs at p = 1, 2, 4, 8. It first runs at 40 to 60 % of its nominal capacity, and
+the batches after a warm-up are fitted. Then many commits per second build up a backlog. The app now reads full batches
+(the script's ``--max-files``) back to back, so the rows that it reads per second are the highest sustainable rate; at
+any higher rate the backlog grows. Batches of x rows sustain x / (o + x / PA): this is the prediction of the fit.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ LEVELS = (1, 2, 4, 8)
 WAIT_MS = 20
 LOAD = (0.4, 0.6)
 SATURATING = 0.9
-"""Of the nominal capacity: rows of a commit of the backlog, which has as many files as those of the load before."""
+"""Rows of a backlog commit, as a share of the nominal capacity. It has as many files as the moderate load's commits."""
 MAX_FILES = 64
 HOLD_S = 5.0
-"""The moderate rate changes this often within its bounds, as a real one does."""
+"""The moderate rate changes this often within its bounds, like a real rate."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: warm-up, batches at moderate load, number of full batches."""
+    """Duration of a measurement: warm-up, batches at moderate load, number of full batches."""
 
     warm_up_s: float
     moderate_batches: int
@@ -52,10 +51,10 @@ FULL, QUICK = Plan(30.0, 30, 6), Plan(20.0, 12, 4)
 
 @dataclass(frozen=True)
 class Measured:
-    """The highest sustainable rate at one p in rows a second: the truth with its interval, and three predictions.
+    """The highest sustainable rate at one p, rows per second: measured, with its interval, and three predictions.
 
-    ``foreign_cpu`` is the share of the host that others used at moderate load and in full batches: the prediction is
-    for the host as it was, so the comparison means little where the two differ.
+    ``foreign_cpu`` is the share of the host used by others, at moderate load and in full batches. The prediction
+    assumes the same host conditions, so the comparison means little if the two shares differ.
     """
 
     parallelism: int
@@ -72,7 +71,7 @@ class Measured:
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure every level; a quick run measures each for a shorter time."""
+    """Measure every level; a quick run spends less time on each."""
     plan, rows, records = QUICK if quick else FULL, flight_rows(), []
     for p in LEVELS:
         with tempfile.TemporaryDirectory(prefix="millrace-capacity-") as folder:
@@ -81,7 +80,7 @@ def run(quick: bool) -> list[Record]:
 
 
 def measure(folder: Path, p: int, plan: Plan, rows: pa.Table) -> Measured:
-    """Measure one level with a driver of its own."""
+    """Measure one level with its own driver."""
     nominal = p * 1000 / WAIT_MS
     steps = np.random.default_rng(p).uniform(*LOAD, 1000)
     options = (f"--wait-ms={WAIT_MS}", f"--max-files={MAX_FILES}")
@@ -97,19 +96,19 @@ def measure(folder: Path, p: int, plan: Plan, rows: pa.Table) -> Measured:
         commits = MAX_FILES // PARTITIONS
         for _ in range((plan.full_batches + 2) * commits):
             feed.commit(per_commit)
-        # a batch may hold files of the moderate load yet
+        # a batch may still contain files of the moderate load
         full = int(0.98 * per_commit * commits)
         drained = app.await_batches(plan.full_batches + 1, since=begin, rows=full, deadline_s=900.0)
     return judge(p, healthy(moderate), drained)
 
 
 def judge(p: int, moderate: Sequence[BatchMetrics], drained: Sequence[BatchMetrics]) -> Measured:
-    """Compare what moderate load predicts with what full batches did; a level that gave no fit predicts NaN.
+    """Compare the prediction from moderate load with the full batches; without a fit the prediction is NaN.
 
     Args:
         p: The level.
         moderate: Healthy batches at moderate load.
-        drained: Batches that ran back to back, each as full as it may be.
+        drained: Full batches that ran back to back.
     """
     steady = drained[1:]
     cycles = [(b.time - a.time).total_seconds() for a, b in zip(drained, steady, strict=False)]

@@ -1,4 +1,4 @@
-"""Where recorded data lie that benchmarks replay; what is not there is told, never made up."""
+"""Find recorded data that benchmarks replay; missing data is reported, never made up."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from millrace.places import REPO
 
 
 def folder() -> Path:
-    """Return the data folder: ``MILLRACE_DATA``, by default the one shared beside the repository."""
+    """Return the data folder: ``MILLRACE_DATA``, by default the shared one next to the repository."""
     return Path(os.environ.get("MILLRACE_DATA") or REPO.parent / "shared" / "data")

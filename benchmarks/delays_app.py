@@ -1,4 +1,4 @@
-"""One driver of the built-in pipeline under a load of our own, in a folder of its own: real Spark, real Delta."""
+"""One driver of the built-in pipeline under a controlled load, in its own folder: real Spark, real Delta."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TELEMETRY_PERIOD_S = 6.0
 
 
 def flight_rows(days: int = 5) -> pa.Table:
-    """Return the rows of a replay in their order, about 26,000 a day."""
+    """Return the rows of a replay in order, about 26,000 per day."""
     return pa.concat_tables(list(Replay(Clock(fold_days=28, days=days), flights())))
 
 
@@ -47,7 +47,7 @@ class Feed:
 
     Args:
         folder: The source table.
-        rows: What it takes them from, again from the first one after the last.
+        rows: The rows; after the last one it starts again from the first.
     """
 
     def __init__(self, folder: Path, rows: pa.Table) -> None:
@@ -55,23 +55,23 @@ class Feed:
         self._rows, self._at, self._numbers = rows, 0, count(1)
 
     def commit(self, rows: int, parts: int = PARTITIONS) -> None:
-        """Commit the next rows as one version of so many files."""
+        """Commit the next rows as one version with ``parts`` files."""
         if self._at + rows > self._rows.num_rows:
             self._at = 0
         self._table.append(self._rows.slice(self._at, rows), parts, "benchmark", next(self._numbers))
         self._at += rows
 
     def finish(self) -> None:
-        """Commit the last row of all, a day later than the others in a replay: it closes every window before it."""
+        """Commit the last row, which in a replay is a day later than the others: it closes all earlier windows."""
         self._at = self._rows.num_rows - 1
         self.commit(1)
 
     @contextmanager
     def at(self, rate: Any, tick_s: float = 1.0) -> Iterator[None]:
-        """Commit once a tick as long as the context lasts.
+        """Commit once per tick while the context lasts.
 
         Args:
-            rate: Rows a second as a function of the seconds since the begin.
+            rate: Rows per second as a function of the seconds since the start.
             tick_s: Seconds between two commits.
         """
         stop = threading.Event()
@@ -144,7 +144,7 @@ class DelaysApp:
         self._process.wait(120)
 
     def batches(self, since: datetime | None = None) -> list[BatchMetrics]:
-        """Return the committed batches that telemetry knows, those that ended after ``since``."""
+        """Return the committed batches in telemetry, only those that ended after ``since`` if given."""
         rows = read_batches(self.lake, NAME, NAME, datetime.now(UTC))
         ordered = main_query(rows, datetime.min.replace(tzinfo=UTC)) if rows else ()
         return [b for b in ordered if since is None or b.time > since]
@@ -152,16 +152,16 @@ class DelaysApp:
     def await_batches(
         self, least: int, since: datetime | None = None, rows: int = 1, deadline_s: float = 300.0
     ) -> list[BatchMetrics]:
-        """Return the batches of at least so many rows, once there are ``least`` of them.
+        """Wait until ``least`` batches have at least ``rows`` rows, and return them.
 
         Args:
             least: How many to wait for.
-            since: Those that ended after this time.
-            rows: Rows of a batch that counts.
+            since: Only batches that ended after this time.
+            rows: Fewest rows of a batch that counts.
             deadline_s: Longest wait.
 
         Raises:
-            RuntimeError: If they do not come in time, with the end of the driver's log.
+            RuntimeError: If they do not arrive in time, with the end of the driver's log.
         """
         end = time.monotonic() + deadline_s
         while time.monotonic() < end and self._process.poll() is None:

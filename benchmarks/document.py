@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md from the records beside it: ``python -m benchmarks.document``."""
+"""Write docs/benchmarks.md from the records next to it: ``python -m benchmarks.document``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ seed, 0, is the one that methods were developed on; what other seeds draw stands
 it changes the verdict. A target holds where it does with every seed.
 """
 COLUMNS = ("benchmark", "scenario", "method", "figure", "value", "n", "target", "other seeds")
-"""Of tables of figures that have a target."""
+"""Columns of tables of figures that have a target."""
 MOST_COLUMNS = 10
-"""Methods beside each other; more of them stand below each other."""
+"""Most methods as columns; with more, each method is a row."""
 
 
 def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS) -> str:
-    """Return the page: what was missed and why, what holds, what other seeds change, and a table a scenario.
+    """Return the page: missed targets and reasons, met targets, effects of other seeds, and a table per scenario.
 
     Args:
-        records: Of any number of benchmarks.
-        reasons: Why figures miss their targets, be it with one seed.
+        records: Records of any number of benchmarks.
+        reasons: Why figures miss their targets, even if only with one seed.
     """
     others = _by(sorted((r for r in records if r.seed), key=lambda r: r.seed), anchor)
     usual = [r for r in records if not r.seed]
@@ -47,7 +47,7 @@ def document(records: Sequence[Record], reasons: Mapping[Missed, str] = REASONS)
 
 
 def anchor(record: Record) -> str:
-    """Return the name by which a figure that has a target is linked to."""
+    """Return the link name of a figure that has a target."""
     return f"{_scenario_anchor(record)}-{record.method}-{record.figure}".replace(" ", "_")
 
 
@@ -63,7 +63,7 @@ def _by(records: Sequence[Record], key: Callable[[Record], str]) -> dict[str, li
 
 
 def _measured(records: Sequence[Record]) -> str:
-    """Return which scenarios were measured when, and as of which commit."""
+    """Return when each scenario was measured, and at which commit."""
     scenarios: dict[str, dict[str, None]] = {}
     for r in records:
         scenarios.setdefault(r.measured or "at a time that nobody wrote down", {})[r.scenario] = None
@@ -73,7 +73,7 @@ def _measured(records: Sequence[Record]) -> str:
 def _seeds(
     usual: Sequence[Record], others: Mapping[str, Sequence[Record]], reasons: Mapping[Missed, str]
 ) -> Iterator[str]:
-    """Yield how many verdicts of each seed are those of the usual one, and the figures where one is not."""
+    """Yield how many verdicts of each seed match the usual seed, and the figures whose verdict differs."""
     beside = [(r, other) for r in usual if r.target for other in others.get(anchor(r), ())]
 
     def row(seed: int) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _of_seed(other: Record, usual: Record) -> str:
 
 
 def _scenario(records: Sequence[Record]) -> Iterator[str]:
-    """Yield a scenario's table: a row a figure and a column a method, or the other way round where these are many."""
+    """Yield a scenario's table: one row per figure and one column per method, or the reverse for many methods."""
     methods, figures = dict.fromkeys(r.method for r in records), dict.fromkeys(_named(r) for r in records)
     found = {(r.method, _named(r)): _value(r, bare=True) for r in records}
     if len(methods) <= MOST_COLUMNS:

@@ -1,4 +1,4 @@
-"""Downtime of a restart: by hand-over, and by plain stop and start, on the same running stream in turn."""
+"""Downtime of a restart: hand-over and plain stop and start alternate on the same running stream."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from millrace.pipelines.catalog import BUILT_IN, load
 METHODS: tuple[Method, ...] = ("hand-over", "plain")
 RATE_ROWS_PER_S = 20.0
 SERVE_S = 8.0
-"""Between two restarts the app serves this long, so that each one interrupts a warm predecessor."""
+"""The app serves this long between two restarts, so each restart interrupts a warm predecessor."""
 RATIO_LIMIT = 0.5
 
 
 def downtime(quick: bool) -> list[Record]:
-    """Restart the built-in pipeline under load, each method as often as the other.
+    """Restart the built-in pipeline under load, each method equally often.
 
     Args:
-        quick: Two restarts a method instead of five.
+        quick: Two restarts per method instead of five.
     """
     gaps: dict[Method, list[float]] = {method: [] for method in METHODS}
     spans: dict[Method, list[float]] = {method: [] for method in METHODS}
@@ -68,18 +68,18 @@ def downtime(quick: bool) -> list[Record]:
 
 
 class _Pipeline:
-    """The built-in pipeline in a folder of its own."""
+    """The built-in pipeline in its own folder."""
 
     def __init__(self, root: Path) -> None:
         spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": str(root)})
-        local = spec.submit.model_copy(update={"master": LOCAL})  # a change of slots is to restart the driver
+        local = spec.submit.model_copy(update={"master": LOCAL})  # a change of slots must restart the driver
         self._root, self._spec = root, spec.model_copy(update={"submit": local, "ready_deadline_s": 300.0})
         self._lake = Lake(root / "lake")
         self._store = DeploymentStore(self._lake)
         self._latest: Deployment | None = None
 
     def restart(self, method: Method) -> tuple[float, float]:
-        """Change the slots and return downtime and length of the whole change, both seconds."""
+        """Change the slots and return downtime and duration of the whole change, both in seconds."""
         content = self._latest or self._spec.first_deployment()
         app = content.apps[self._spec.app]
         self._commit(replace(content, apps={self._spec.app: replace(app, slots=3 - app.slots)}))
@@ -89,7 +89,7 @@ class _Pipeline:
         return change.downtime_s or 0.0, (change.ended - change.started).total_seconds()
 
     def stop(self) -> None:
-        """Leave no driver behind."""
+        """Stop all drivers."""
         if self._latest is not None:
             self._commit(replace(self._latest, running=False))
             _reconciler(self._spec, self._lake, self._root, "plain").reconcile()

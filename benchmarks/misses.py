@@ -1,4 +1,4 @@
-"""Why targets are missed, as far as that was found out: docs/benchmarks.md says it beside each figure."""
+"""Why targets are missed, as far as known: docs/benchmarks.md shows the reason next to each figure."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         },
     },
 }
-"""Why by benchmark, scenario and figure."""
+"""Reasons by benchmark, scenario and figure."""
 
 REASONS: Mapping[Missed, str] = {
     (bench, scenario, figure): why

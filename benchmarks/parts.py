@@ -1,4 +1,4 @@
-"""Benchmarks of several parts that are measured one by one, or all together."""
+"""Benchmarks with several parts that are measured separately or together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Measurement = Callable[[bool, int], Iterator[Record]]
 
 @dataclass(frozen=True)
 class Part:
-    """What is measured at a time.
+    """A part of a benchmark.
 
     Attributes:
-        scenario: One of those that its records are of: with a figure of it, the part has been measured.
-        records: Measures it, given ``quick`` and the number of the first run; one that draws nothing ignores that.
-        without_rivals: Measures no rivals but those that targets need, where that is less.
+        scenario: One of the scenarios in its records: if it has a figure, the part has been measured.
+        records: Measures it, given ``quick`` and the number of the first run; a part without random draws ignores the
+            number.
+        without_rivals: Measures only the rivals that targets need, if that is fewer.
     """
 
     scenario: str
@@ -29,7 +30,7 @@ class Part:
 
 
 def undrawn(records: Callable[[bool], Iterator[Record]]) -> Measurement:
-    """Return the same for a part whose runs are the same for every seed."""
+    """Wrap a part whose runs are the same for every seed."""
     return lambda quick, _: records(quick)
 
 
@@ -40,10 +41,10 @@ def measure(
 
     Args:
         parts: All, by name.
-        wanted: Names of those that are measured.
+        wanted: Names of the parts to measure.
         quick: Fewer repetitions.
-        seed: Other runs for another seed.
-        rivals: Without them, only what targets need is measured.
+        seed: Another seed gives other runs.
+        rivals: If false, measure only what the targets need.
     """
     records: list[Record] = []
     for name, part in parts.items():
@@ -55,5 +56,5 @@ def measure(
 
 
 def scenarios(parts: Mapping[str, Part]) -> Mapping[str, str]:
-    """Return a benchmark's ``SCENARIOS``: names of parts, each with a scenario of its records."""
+    """Return a benchmark's ``SCENARIOS``: names of parts, each with one scenario of its records."""
     return {name: part.scenario for name, part in parts.items()}

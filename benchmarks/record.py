@@ -1,4 +1,4 @@
-"""The one shape of every benchmark's results."""
+"""The common format of all benchmark results."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Record:
 
     Args:
         bench: The benchmark's name.
-        scenario: What was done.
+        scenario: The scenario.
         method: Ours, or a rival by name.
-        figure: What was measured.
-        value: The measurement; a median where there are several.
+        figure: Name of the figure.
+        value: The measurement; the median of several.
         unit: Its unit.
-        low: Lower end of the 95 % interval, None where there is none.
+        low: Lower end of the 95 % interval, None without an interval.
         high: Upper end.
-        n: How many measurements.
-        target: What was aimed at, such as ``<=45``, None where nothing was.
+        n: Number of measurements.
+        target: The target, such as ``<=45``; None without one.
         holds: Whether the target was met, None without a target.
-        measured: The day, and the commit that was measured; empty where nobody said.
-        seed: Of the runs, >= 0; the others than 0 say whether a verdict depends on it.
+        measured: The day, and the commit that was measured; empty if unknown.
+        seed: Seed of the runs, >= 0; seeds other than 0 show whether a verdict depends on the seed.
     """
 
     bench: str
@@ -50,13 +50,13 @@ class Record:
 
 
 def median(bench: str, scenario: str, method: str, figure: str, values: Sequence[float], unit: str) -> Record:
-    """Return the median of measurements, with the interval that holds 95 % of them where there are several.
+    """Return the median of measurements; with several of them, also the interval that contains 95 % of them.
 
     Args:
         bench: The benchmark's name.
-        scenario: What was done.
+        scenario: The scenario.
         method: Ours, or a rival by name.
-        figure: What was measured.
+        figure: Name of the figure.
         values: The measurements, at least one.
         unit: Their unit.
     """
@@ -78,15 +78,15 @@ def median(bench: str, scenario: str, method: str, figure: str, values: Sequence
 def percentiles(
     bench: str, scenario: str, method: str, figure: str, times_s: Sequence[float], limits: Mapping[int, float | None]
 ) -> list[Record]:
-    """Return percentiles of times, each judged where it has a limit; nothing without times.
+    """Return percentiles of times, each judged if it has a limit; nothing without times.
 
     Args:
         bench: The benchmark's name.
-        scenario: What was done.
+        scenario: The scenario.
         method: Ours, or a rival by name.
-        figure: What was measured; ``{}`` in it becomes the percentile.
+        figure: Name of the figure; ``{}`` in it becomes the percentile.
         times_s: The measurements, seconds.
-        limits: The percentiles, each with the highest value that is good, or None.
+        limits: The percentiles, each with its highest acceptable value, or None.
     """
     records = []
     for percentile, limit in limits.items() if times_s else ():
@@ -100,8 +100,8 @@ def at_most(value: float, limit: float) -> tuple[str, bool]:
     """Judge a value against an upper limit.
 
     Args:
-        value: The measurement, which is judged as it is recorded: with six digits.
-        limit: The highest value that is good.
+        value: The measurement, judged as recorded: with six digits.
+        limit: The highest acceptable value.
 
     Returns:
         The target as text and whether it holds.
@@ -125,16 +125,16 @@ def table(records: Sequence[Record]) -> Table:
 
 
 def write(records: Sequence[Record], path: Path) -> None:
-    """Write records to a file or folder, where they take the place of former ones of the same scenarios and seed.
+    """Write records to a file or folder, replacing earlier records of the same scenarios and seed.
 
     Figures have six digits: no measurement has more.
 
     Args:
         records: The benchmark's results.
-        path: A JSON list, made if it is not there; or a folder of such, ``BENCH/SCENARIO.json``.
+        path: A JSON list, created if missing; or a folder of such lists, ``BENCH/SCENARIO.json``.
 
     Raises:
-        MillraceError: If it holds something else; that is kept.
+        MillraceError: If it contains something else; it is then left unchanged.
     """
     files: dict[Path, list[Record]] = {}
     for r in records:
@@ -157,10 +157,10 @@ def _rounded(value: float) -> float:
 
 
 def read(path: Path) -> list[Record]:
-    """Return the records of a file, or of all files of a folder; none where there is neither.
+    """Return the records of a file, or of all files of a folder; none if neither exists.
 
     Raises:
-        MillraceError: If one holds something else.
+        MillraceError: If a file contains something else.
     """
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path] if path.exists() else []
     return [record for file in files for record in _records(file)]

@@ -1,9 +1,9 @@
-"""What ``--seed`` means to benchmarks that number their runs: each number is the seed of a run."""
+"""What ``--seed`` means to benchmarks that number their runs: a run's number is its seed."""
 
 from __future__ import annotations
 
 APART = 1_000_000
-"""Runs between those of two seeds: more than any benchmark has."""
+"""Distance between the first runs of two seeds: more runs than any benchmark has."""
 
 
 def first_run(seed: int) -> int:

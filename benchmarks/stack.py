@@ -23,7 +23,7 @@ from millrace.places import REPO
 HEALTHY_LIMIT_S = 45.0
 MEMORY_LIMIT_GB = 3.0
 SETTLE_S = 10.0
-# what set-up reads; a copy of these is as good as a fresh clone
+# files that set-up reads; a copy of them is as good as a fresh clone
 SOURCES = ("millrace", "requirements.lock", "include", "jobs", "plugins", "dags", "optimizers")
 
 
@@ -31,7 +31,7 @@ def run(quick: bool) -> list[Record]:
     """Measure the stack in a temporary home.
 
     Args:
-        quick: Start the stack once and leave the set-up from nothing out.
+        quick: Start the stack once and skip the set-up from scratch.
     """
     records = [_repeated_set_up()] if quick else [_fresh_set_up(), _repeated_set_up()]
     with _temporary_home() as home:
@@ -50,7 +50,7 @@ def _temporary_home() -> Iterator[Home]:
 
 
 def memory_at_rest_mb() -> float:
-    """Return the memory of the whole stack at rest in a temporary home, MiB; a page that several share counts once."""
+    """Return the memory of the whole stack at rest in a temporary home, MiB; a page shared by several counts once."""
     with _temporary_home() as home:
         record = lifecycle.up(home)
         time.sleep(SETTLE_S)
@@ -58,7 +58,7 @@ def memory_at_rest_mb() -> float:
 
 
 def _fresh_set_up() -> Record:
-    """Set up a copy with an empty home, so that no cache of this machine helps."""
+    """Set up a copy with an empty home, without help from this machine's caches."""
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         copy, empty = Path(folder) / "millrace", Path(folder) / "home"
         copy.mkdir()
@@ -101,7 +101,7 @@ def _starts(home: Home, scenarios: tuple[str, ...]) -> list[Record]:
 
 
 def _memory(record: StackRecord, home: Home) -> list[Record]:
-    """Sum up each service's processes; a page that forked processes share counts once (PSS)."""
+    """Sum up each service's processes; a page shared by forked processes counts once (PSS)."""
     records, total = [], 0.0
     leaders = {name: s.process for name, s in record.services.items() if s.process and s.state != "done"}
     for name, leader in {"supervisor": record.supervisor, **leaders}.items():

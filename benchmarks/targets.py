@@ -1,4 +1,4 @@
-"""What a benchmark aims at, and whether it was reached."""
+"""A benchmark's targets, and whether they were met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.record import Record, at_most
 
 @dataclass(frozen=True)
 class Target:
-    """A limit on a figure; it holds if the value, or the upper end of its interval, is at most that."""
+    """A limit on a figure; it holds if the value, or the upper end of its interval, is at most the limit."""
 
     scenario: str
     method: str
@@ -19,10 +19,10 @@ class Target:
 
 
 def judged(records: Sequence[Record], targets: Iterable[Target]) -> list[Record]:
-    """Return the records with their targets, and whether each holds; one that has a target keeps it.
+    """Return the records with their targets, and whether each holds; existing targets are kept.
 
-    A mean is judged at the upper end of its 95 % interval, a median at the 97.5th percentile of what was measured,
-    which of a few seeds is nearly the worst.
+    A mean is judged at the upper end of its 95 % interval, a median at the 97.5th percentile of the measurements, which
+    for a few seeds is almost the worst.
 
     Args:
         records: The benchmark's results.

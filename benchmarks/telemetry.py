@@ -1,9 +1,10 @@
-"""What telemetry costs: the same backlog drained with it and without, in turn, by one driver.
+"""What telemetry costs: one driver drains the same backlog alternately with and without it.
 
-One driver is started by spark-submit, as any app is. It drains a Delta table through a plain stateful query (Python
-operator, aggregation, Delta sink) again and again from a new checkpoint, each second time with telemetry attached, in
-the order without-with, with-without, ... so that a drift of the machine meets both. What counts is the time from the
-query's start to its end, and the processor time of the driver's process tree, which others on the machine disturb less.
+The driver is started by spark-submit, like any app. It drains a Delta table through a plain stateful query (Python
+operator, aggregation, Delta sink) repeatedly, each time from a new checkpoint. Every second time telemetry is attached,
+in the order without-with, with-without, ..., so a drift of the machine affects both equally. The figures are the time
+from the query's start to its end, and the processor time of the driver's process tree, which other work on the machine
+disturbs less.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ RESAMPLES, SEED = 5000, 7
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure throughput with and without telemetry, and the time an event takes.
+    """Measure throughput with and without telemetry, and the time per event.
 
     Args:
         quick: Fewer and shorter turns.
@@ -108,7 +109,7 @@ def _feed(folder: Path, batches: int) -> None:
 
 
 def _drive(folder: Path, pairs: int) -> None:
-    """Drain in turn with and without telemetry; the first turn of each only warms up."""
+    """Drain alternately with and without telemetry; the first turn of each is only a warm-up."""
     from pyspark.sql import SparkSession
 
     from millrace.runtime.telemetry.batches import AppIdentity

@@ -1,4 +1,4 @@
-"""Keeps linear algebra to one thread: on matrices as small as a tuner's more of them only wait for each other."""
+"""Limit linear algebra to one thread: on a tuner's small matrices more threads only wait for each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def one_thread() -> Any:
     Returns:
         A context manager: leaving it ends the limit.
     """
-    # a library that is not loaded yet cannot be limited, and numpy's is not scipy's
+    # only loaded libraries can be limited, and scipy has its own, separate from numpy's
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

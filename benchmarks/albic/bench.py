@@ -1,6 +1,6 @@
-"""How well key groups are placed: ``./millrace bench albic``.
+"""Measure how well key groups are placed: ``./millrace bench albic``.
 
-Balance alone first (the paper's grid, a large cluster, scale-in, the budget), then collocation with it.
+Balance alone comes first (the paper's grid, a large cluster, scale-in, the budget), then balance with collocation.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SCENARIOS = parts.scenarios(PARTS)
 
 
 def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0, rivals: bool = True) -> list[Record]:
-    """Measure parts.
+    """Run scenarios.
 
     Args:
         quick: Fewer instances, seeds and periods.
-        scenarios: Names of those that are measured.
-        seed: Other runs for another seed.
-        rivals: Without them, only what targets need is measured.
+        scenarios: Names of the scenarios to run.
+        seed: Another seed gives other runs.
+        rivals: If false, measure only what the targets need.
     """
     if collocation.OF_FLIGHTS.intersection(scenarios):
         with step("start hashing the keys of flights, which goes on beside the rest"):

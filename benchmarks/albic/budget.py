@@ -1,7 +1,8 @@
-"""What the budget buys: load distance and pauses, from a few moves a period to no limit.
+"""What the budget buys: load distance and pauses, from a few moves per period to no limit.
 
-Section 5.2.2 of [ALBIC], on its cluster of 20 nodes with 300 key groups. Each period a fifth of the nodes changes by 20
-points; plans are applied one after another. A moved key group pauses for 2.5 s, as the paper measured.
+Section 5.2.2 of [ALBIC], on its cluster of 20 nodes with 300 key groups. In each period the load of a fifth of the
+nodes changes by 20 points; plans are applied one after another. A moved key group pauses for 2.5 s, as measured in the
+paper.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ PERIODS, QUICK_PERIODS = 20, 6
 SEEDS, QUICK_SEEDS = 3, 1
 VARIES = 20.0
 PAUSE_S = 2.5
-"""Of one moved key group."""
+"""Pause of one moved key group."""
 
 
 @dataclass(frozen=True)
 class Period:
-    """A plan's figures: load distance, points, that over its bound, and moves."""
+    """A plan's load distance, its excess over the bound (both in points), and its moves."""
 
     distance: float
     gap: float
@@ -41,7 +42,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure all budgets.
 
     Args:
-        quick: Fewer of them, and fewer periods.
+        quick: Fewer budgets and periods.
         first: Seed of the first run.
     """
     for budget in QUICK_BUDGETS if quick else BUDGETS:
@@ -58,7 +59,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def follow(budget: float, seed: int, quick: bool) -> Sequence[Period]:
-    """Apply plan after plan while loads change; the same changes for every budget."""
+    """Apply plan after plan while loads change; every budget sees the same changes."""
     rng = np.random.default_rng(seed)
     node: Ints = np.repeat(np.arange(SIZE.nodes), SIZE.groups // SIZE.nodes)
     base = even(SIZE, rng)
@@ -73,7 +74,7 @@ def follow(budget: float, seed: int, quick: bool) -> Sequence[Period]:
 
 
 def _changed(base: Floats, rng: np.random.Generator) -> Floats:
-    """Return loads of a period: blocks of groups, a node's worth each, gain or lose."""
+    """Return the loads of one period: blocks of groups, each a node's worth, gain or lose load."""
     load = base.copy()
     blocks = np.array_split(rng.permutation(len(load)), SIZE.nodes)[: SIZE.nodes // CHANGED]
     for n, groups in enumerate(blocks):

@@ -1,8 +1,8 @@
-"""Collocation and balance period by period: ours, ALBIC and COLA on jobs 1 to 4, a chain, and disjoint pairs.
+"""Collocation and balance by period: ours, ALBIC and COLA on jobs 1 to 4, a chain, and disjoint pairs.
 
-Every method starts from the same placement and sees the same traffic. COLA is given no budget, as it knows none; the
-others may move as many groups a period as the paper allows. Figures are those right after the moves of a period, on the
-traffic that they were planned for ([ALBIC], Section 5).
+Every method starts from the same placement and sees the same traffic. COLA has no notion of a budget, so it gets none;
+the other methods may move as many groups per period as the paper allows. Figures are taken right after the moves of a
+period, on the traffic that they were planned for ([ALBIC], Section 5).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from millrace.optimizers.albic.rivals.potc import route
 BENCH = "albic"
 SEEDS = 5
 LAST = 5
-"""Periods that count as the end."""
+"""Periods that count as the end of a run."""
 FULL = 0.999
 SETTLING = 4
-"""Periods after full collocation within which balance has to follow."""
+"""Balance must be reached within this many periods after full collocation."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """A run.
+    """One run.
 
     Attributes:
         outcomes: By period.
-        seconds: That each plan took.
-        gaps: Load distance over the proven minimum, points, by period.
+        seconds: Duration of each plan.
+        gaps: Load distance above the proven minimum, points, by period.
     """
 
     outcomes: Sequence[Outcome]
@@ -51,8 +51,8 @@ def follow(shape: Shape, method: str, seed: int) -> Series:
 
     Args:
         shape: The scenario.
-        method: Its name.
-        seed: Of the placement at the beginning, of made-up traffic and of the method.
+        method: Name of the method.
+        seed: Seed of the first placement, the synthetic traffic and the method.
     """
     plant, make = shape.plant(seed), METHODS[method]
     outcomes, seconds, gaps = [], [], []
@@ -71,8 +71,7 @@ def records(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
 
     Args:
         shape: The scenario.
-        quick: One seed and as many periods as :data:`QUICK_PERIODS` tells. What takes longer than that to show is not
-            judged then.
+        quick: One seed and :data:`QUICK_PERIODS` periods. Figures that need longer runs are not judged.
         first: Seed of the first run.
     """
     yield from _of_methods(shape, _methods(shape, quick), quick, first)
@@ -81,7 +80,7 @@ def records(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def without_rivals(shape: Shape, quick: bool, first: int = 0) -> Iterator[Record]:
-    """Measure ours, and COLA or the balancer, by which it is judged; else as for :func:`records`."""
+    """Measure ours and the method that it is judged by (COLA or the balancer); otherwise like :func:`records`."""
     needed = ("joint", *(("balancer",) if shape.name in OF_BALANCE else ("cola",)))
     yield from _of_methods(shape, needed, quick, first)
 
@@ -94,13 +93,13 @@ def _of_methods(shape: Shape, methods: Sequence[str], quick: bool, first: int) -
 
 QUICK_PERIODS = {"job1": 5, "job2": 14, "job3": 25, "job4": 5, "chain20": 42, "pairs_0": 5, "pairs_100": 25}
 UNFINISHED = ("job4",)
-"""Scenarios that quick runs break off before the end."""
+"""Scenarios that quick runs cut short."""
 AS_WRITTEN = ("job2", "chain20")
-"""Scenarios on which ALBIC is measured without its corrections, too."""
+"""Scenarios that also measure ALBIC without its corrections."""
 OF_BALANCE = {"job1": ("balancer", "flux"), "pairs_0": ("balancer",)}
-"""Methods that only balance, where there is nothing to collocate."""
+"""Methods that only balance, for scenarios with nothing to collocate."""
 QUICK_FOR_ALBIC = ("job1", "job2", "job4")
-"""Scenarios on which quick runs measure ALBIC; on others it takes far longer than all other methods."""
+"""Scenarios on which quick runs measure ALBIC. On the others it takes far longer than all other methods."""
 
 
 def _shapes() -> Iterator[Shape]:
@@ -128,7 +127,7 @@ def _traffic(job: int) -> Sequence[PeriodTraffic]:
 
 
 def _on_flights(job: int, seed: int) -> PlacementPlant:
-    """Return the cluster of a job on flights, its groups laid out evenly at random, its last period going on."""
+    """Return the cluster of a flights job: groups spread evenly at random, and the last period repeated at the end."""
     traffic = _traffic(job)
     groups = len(traffic[0].load)
     node = np.empty(groups, dtype=np.intp)
@@ -141,7 +140,7 @@ def _on_flights(job: int, seed: int) -> PlacementPlant:
 SHAPES: Mapping[str, Shape] = {shape.name: shape for shape in _shapes()}
 """The scenarios, by name."""
 OF_FLIGHTS = frozenset(f"job{job}" for job in flights.JOBS)
-"""Those whose keys are hashed first."""
+"""Scenarios that need hashed keys."""
 
 
 def scenario(shape: Shape, methods: Sequence[str], seeds: Sequence[int], quick: bool) -> Iterator[Record]:
@@ -149,9 +148,9 @@ def scenario(shape: Shape, methods: Sequence[str], seeds: Sequence[int], quick: 
 
     Args:
         shape: The scenario.
-        methods: Their names.
-        seeds: One run each.
-        quick: It may have been broken off before the end.
+        methods: Names of the methods.
+        seeds: One run per seed.
+        quick: The run may have been cut short.
     """
     runs: dict[str, list[Series]] = {}
     for method in methods:
@@ -185,7 +184,7 @@ def _end(run: Series, name: str) -> float:
 
 
 def _full(run: Series) -> float:
-    """Return after how many periods all that can be is collocated; infinite if never."""
+    """Return the periods until everything that can be collocated is; infinite if that never happens."""
     full = [i + 1 for i, o in enumerate(run.outcomes) if o.collocation >= FULL]
     return float(full[0]) if full else math.inf
 
@@ -241,7 +240,7 @@ def _limited(shape: Shape, figure: str, value: float, unit: str, limit: float, n
 
 
 def _routed(shape: Shape) -> Iterator[Record]:
-    """Tell how PoTC fares on job 1: two choices a key, and a merge that it cannot choose."""
+    """Measure PoTC on job 1: two choices per key, and a merge whose place it cannot choose."""
     plant = shape.plant(0)
     distances, totals = [], []
     for _ in range(shape.periods):
@@ -255,7 +254,7 @@ def _routed(shape: Shape) -> Iterator[Record]:
 
 
 def large_records(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Tell how long a period takes with 1000 nodes, 100,000 groups and 50,000 pairs at a budget of 3 %.
+    """Measure the time per period with 1000 nodes, 100,000 groups and 50,000 pairs at a budget of 3 %.
 
     Args:
         quick: One period instead of five.

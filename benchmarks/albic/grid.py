@@ -1,8 +1,8 @@
 """The paper's grid: three clusters, four budgets, three spreads of load, several seeds.
 
-Figures 2 to 4 of [ALBIC] show it for CPLEX. The MILP here is solved by an open solver, to a limit of search nodes,
-on the smallest cluster and budget only, and not in a quick run, as one instance takes half a minute and more.
-Seconds are those of one processor.
+Figures 2 to 4 of [ALBIC] show it for CPLEX. Here an open solver solves the MILP, up to a limit of search nodes. It runs
+only on the smallest cluster and budget, and not in a quick run, because one instance takes at least half a minute.
+Times are seconds of one processor.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ BENCH, SCENARIO = "albic", "grid"
 VARIES = (20, 40, 60)
 BUDGETS = (10, 20, 30, 40)
 SEEDS = 7
-"""7 seeds are 252 instances."""
+"""7 seeds give 252 instances."""
 
 QUICK_EVERY = 29
-"""Of the instances in their order, one of so many in a quick run: sizes, spreads, budgets and seeds all vary."""
+"""A quick run takes every n-th instance, in order: sizes, spreads, budgets and seeds all vary."""
 
 ROUNDING = 1e-9
 
@@ -50,13 +50,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What a method made of an instance.
+    """A method's result on an instance.
 
     Attributes:
         distance: Load distance, points.
-        gap: That over the proven minimum, points; NaN where nothing is proven.
-        seconds: It took.
-        moves: It spent.
+        gap: Load distance above the proven minimum, points; NaN if no minimum is proven.
+        seconds: Duration.
+        moves: Moves used.
     """
 
     distance: float
@@ -73,7 +73,7 @@ def cases(quick: bool, first: int = 0) -> Sequence[Case]:
 
 
 def milp_cases(quick: bool, first: int = 0) -> Sequence[Case]:
-    """Return the part that the MILP is solved on."""
+    """Return the part of the grid that the MILP solves."""
     return [] if quick else [Case(SMALL, varies, BUDGETS[0], first) for varies in VARIES]
 
 
@@ -81,7 +81,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
     """Measure the grid.
 
     Args:
-        quick: A part of it.
+        quick: Only a part of it.
         first: Seed of the first run.
     """
     yield from without_rivals(quick, first)
@@ -90,7 +90,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Measure the balancer and Flux, by which it is judged; else as for :func:`records`."""
+    """Measure the balancer and Flux, which it is judged by; otherwise like :func:`records`."""
     problems = [case.problem() for case in cases(quick, first)]
     ours, rival = [balancer(p) for p in problems], [of_flux(p) for p in problems]
     yield from _summary("balancer", ours)
@@ -100,22 +100,22 @@ def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def balancer(problem: Problem) -> Result:
-    """Return what the certified balancer makes of an instance."""
+    """Return the result of the certified balancer on an instance."""
     return _timed(problem, lambda: balance(problem))
 
 
 def of_flux(problem: Problem) -> Result:
-    """Return what Flux makes of it."""
+    """Return the result of Flux on an instance."""
     return _timed(problem, lambda: flux.balance(problem), proves=False)
 
 
 def of_milp(problem: Problem) -> Result:
-    """Return what the corrected MILP makes of it."""
+    """Return the result of the corrected MILP on an instance."""
     return _timed(problem, lambda: solve(problem))
 
 
 def of_potc(problem: Problem) -> Result:
-    """Return how two-choice routing spreads it; nothing is moved."""
+    """Return the result of two-choice routing; nothing is moved."""
     begun = time.process_time()
     routing = potc.route(problem)
     return Result(routing.distance, float("nan"), time.process_time() - begun, 0.0)
@@ -144,7 +144,7 @@ def _summary(method: str, results: Sequence[Result]) -> Iterator[Record]:
 def _tails(results: Sequence[Result]) -> Iterator[Record]:
     gaps, seconds = [r.gap for r in results], [r.seconds for r in results]
     typical = _record("balancer", "bound_gap_median", float(np.median(gaps)), "points", len(results))
-    # of the median itself, by the ranks of the gaps: how widely these spread is what the next two tell
+    # interval of the median itself, from the ranks of the gaps; the next two figures show how widely the gaps spread
     interval = quantile_test(gaps).confidence_interval(0.95)
     yield replace(typical, low=float(interval.low), high=float(interval.high))
     yield _record("balancer", "bound_gap_p95", float(np.quantile(gaps, 0.95)), "points", len(results))

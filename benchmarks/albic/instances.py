@@ -1,8 +1,8 @@
-"""Synthetic clusters as the paper's Section 5.1 describes them.
+"""Synthetic clusters as described in Section 5.1 of the paper.
 
-Every node has the same number of key groups, of the mean load give or take 5 %. A fifth of the nodes is changed: half
-of those get 0.5 ``varies`` more, the others as much less, by the load of some of their groups, drawn at random. How
-many groups that are is not told; here 5 of 20 at least, and as many as it takes to lose that much.
+Every node has the same number of key groups, each with the mean load give or take 5 %. A fifth of the nodes is changed:
+half of them gain 0.5 ``varies``, the others lose as much, through some of their groups, drawn at random. The paper does
+not state the number of these groups. Here it is at least 5 of 20, and as many as are needed to lose that much.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 MEAN = 50.0
-"""Points of a node."""
+"""Points per node."""
 
 JITTER = 0.05
-"""Part by which groups differ."""
+"""Relative difference between groups."""
 
 CHANGED = 5
-"""One node of so many is changed."""
+"""One node in this many is changed."""
 
 FEWEST = 4
-"""One group of so many is changed on such a node at least."""
+"""On a changed node, at least one group in this many is changed."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Size:
     """A cluster of the paper.
 
     Attributes:
-        nodes: How many.
+        nodes: Number of nodes.
         groups: Key groups of the whole cluster.
-        operators: They belong to.
+        operators: Operators of these groups.
     """
 
     nodes: int
@@ -46,13 +46,13 @@ SIZES = (SMALL, MIDDLE, BIG)
 
 
 def instance(size: Size, varies: float, budget: float, seed: int) -> Problem:
-    """Return a cluster that needs balance.
+    """Return a cluster that needs balancing.
 
     Args:
         size: The cluster.
-        varies: Points by which changed nodes differ, from those that lost to those that gained.
+        varies: Difference between nodes that lost and nodes that gained load, points.
         budget: Moves.
-        seed: Of the loads.
+        seed: Seed of the loads.
     """
     rng = np.random.default_rng([size.nodes, int(varies), seed])
     node = np.repeat(np.arange(size.nodes), size.groups // size.nodes)
@@ -63,13 +63,13 @@ def instance(size: Size, varies: float, budget: float, seed: int) -> Problem:
 
 
 def even(size: Size, rng: np.random.Generator) -> Floats:
-    """Return loads of groups of the mean load, give or take a little."""
+    """Return group loads close to the mean load."""
     load: Floats = MEAN * size.nodes / size.groups * (1 + rng.uniform(-JITTER, JITTER, size.groups))
     return load
 
 
 def pose(size: Size, load: Floats, node: Ints, budget: float, removed: Ints | None = None) -> Problem:
-    """Return the problem of a placement, moves counted."""
+    """Return the problem of a placement whose budget counts moves."""
     marked = np.zeros(size.nodes, dtype=bool)
     if removed is not None:
         marked[removed] = True
@@ -85,7 +85,7 @@ def pose(size: Size, load: Floats, node: Ints, budget: float, removed: Ints | No
 
 
 def _change(load: Floats, groups: Ints, points: float, rng: np.random.Generator) -> None:
-    """Spread a change over some groups: gains evenly, losses by what each has."""
+    """Spread a change over some groups: gains evenly, losses in proportion to each group's load."""
     count = int(rng.integers(max(1, len(groups) // FEWEST), len(groups) + 1))
     if points < 0:
         enough = int(np.ceil(-points / load[groups].min() * (1 + JITTER)))

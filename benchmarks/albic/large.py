@@ -1,4 +1,4 @@
-"""A thousand nodes with 100,000 key groups, at a budget of 3 %; seconds are those of one processor."""
+"""A thousand nodes with 100,000 key groups at a budget of 3 %; times are seconds of one processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods that are compared, by the names that results bear."""
+"""The compared methods, by their names in the results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from millrace.optimizers.albic.problem import Flows, Plan, Problem
 from millrace.optimizers.albic.rivals import flux
 
 Method = Callable[[Problem, int], Plan]
-"""A problem and a seed to a plan."""
+"""Maps a problem and a seed to a plan."""
 
 METHODS: Mapping[str, Method] = {
     "joint": lambda problem, seed: joint(problem, seed=seed),
     "albic": lambda problem, seed: albic(problem, seed=seed, options=CORRECTED),
-    # it never moves again once its heaviest pair costs more than the budget
+    # it stops moving once its heaviest pair costs more than the budget
     "albic_literal": lambda problem, seed: albic(problem, seed=seed, options=LITERAL),
     "cola": lambda problem, seed: place_first(problem, seed=seed),
     "balancer": lambda problem, seed: balance(problem, seed=seed),
@@ -28,11 +28,11 @@ METHODS: Mapping[str, Method] = {
 
 
 def problem_of(plant: PlacementPlant, budget: float) -> Problem:
-    """Return what a method is told of a simulated cluster in its present period.
+    """Return what a method knows of a simulated cluster in its present period.
 
     Args:
         plant: The cluster.
-        budget: What the moves of a period may cost together, in its unit of state.
+        budget: Total cost of the moves of a period, in the plant's unit of state.
     """
     cluster, traffic = plant.cluster, plant.traffic
     return Problem(

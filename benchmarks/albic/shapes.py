@@ -1,11 +1,11 @@
-"""The clusters and jobs on which collocation is measured, made up by the paper's rules or from flights.
+"""Clusters and jobs for measuring collocation, synthetic by the paper's rules or made from flights.
 
 Reference:
-    [ALBIC] Section 5.1 for loads (a mean of 50 points a node, groups within 5 % of one another; each period the load
+    [ALBIC] Section 5.1 for loads (a mean of 50 points per node, groups within 5 % of each other; each period the load
     of 20 % of the nodes changes by up to 2 %), 5.3 for obtainable collocation, 5.4 for Real Jobs 1 to 4.
 
-A row that crosses nodes costs either end as much as to process it: a job that only hands rows on does half the work
-once all are collocated, as Real Job 2 does in the paper.
+A row that crosses nodes costs each end as much as processing it. A job that only passes rows on therefore does half the
+work once everything is collocated, like Real Job 2 in the paper.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import numpy as np
 from benchmarks.simulation.placement import Cluster, Floats, Ints, PeriodTraffic, PlacementPlant
 
 MEAN = 50.0
-"""Points a node before anything is collocated."""
+"""Points per node before anything is collocated."""
 SPREAD = 0.05
 CHANGED_NODES, CHANGE = 0.2, 0.02
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A scenario that a method runs on.
+    """A scenario.
 
     Attributes:
-        name: Of the scenario.
-        budget: Groups that may move a period.
-        periods: How many.
+        name: Name of the scenario.
+        budget: Groups that may move per period.
+        periods: Number of periods.
         plant: Makes the cluster for a seed.
-        obtainable: Highest collocation there is, 0..1; NaN where nobody knows.
+        obtainable: Highest possible collocation, 0..1; NaN if unknown.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Job:
-    """Groups and who passes rows to whom, for one row a second that each group handles.
+    """Groups and the rows between them, at one row per second per group.
 
     Attributes:
-        operator: Of each group, shape (K,).
+        operator: Operator of each group, shape (K,).
         producer: Shape (E,).
         consumer: Shape (E,).
-        share: Rows a second, shape (E,).
+        share: Rows per second, shape (E,).
     """
 
     operator: Ints
@@ -60,13 +60,13 @@ class Job:
 
 
 class Wandering:
-    """Traffic of a made-up job: loads that wander a little from period to period.
+    """Traffic of a synthetic job whose loads drift a little from period to period.
 
     Args:
         job: The job.
-        nodes: N, over which the groups are laid evenly at the beginning.
-        node: That placement, shape (K,): the nodes whose load changes are those of the beginning.
-        seed: Of the luck.
+        nodes: N; the groups are spread evenly over them at first.
+        node: The first placement, shape (K,). It stays the one that decides which groups' load changes together.
+        seed: Seed of the drift.
     """
 
     def __init__(self, job: Job, nodes: int, node: Ints, seed: int) -> None:
@@ -80,7 +80,7 @@ class Wandering:
         self._point = MEAN * nodes / float((self._work + sent + received).sum())
 
     def __call__(self, period: int) -> PeriodTraffic:
-        """Return what happens in a period."""
+        """Return the traffic of a period."""
         while len(self._factors) <= period:
             changed = self._rng.permutation(self._nodes)[: round(CHANGED_NODES * self._nodes)]
             by_node = np.ones(self._nodes)
@@ -95,24 +95,24 @@ class Wandering:
 
 
 def chained(operators: int, per_operator: int) -> Job:
-    """Return a chain of operators, each group of which passes all it has to one group of the next."""
+    """Return a chain of operators; each group sends all its rows to one group of the next operator."""
     groups = np.arange(operators * per_operator)
     producer = groups[:-per_operator]
     return Job(groups // per_operator, producer, producer + per_operator, np.ones(len(producer)))
 
 
 def paired(operators: int, per_operator: int, one_to_one: float, seed: int = 0) -> Job:
-    """Return pairs of operators; some groups of the first pass all to one group of the second, the others to everyone.
+    """Return pairs of operators; some groups of the first send all rows to one group of the second, the others to all.
 
-    Everyone is every group of any second operator without a partner of its own. Were it those of one operator only,
-    they and their producers would fit on a node or two, and far more could be collocated than the one-to-one part.
+    "All" means every group of the second operators that has no partner. If it were only one operator's groups, they and
+    their producers would fit on a node or two, and far more than the one-to-one part could be collocated.
 
     Args:
-        operators: How many, even.
-        per_operator: Groups of each.
-        one_to_one: Share of groups that pass all to one, 0..1: the share of rows that can stay within nodes, and a
-            little by chance.
-        seed: Which these are.
+        operators: Number of operators, even.
+        per_operator: Groups per operator.
+        one_to_one: Share of groups that send all rows to one group, 0..1. This share of rows can stay within nodes, and
+            a little more by chance.
+        seed: Selects these groups.
     """
     rng = np.random.default_rng([seed, 2])
     groups = np.arange(operators * per_operator)
@@ -132,13 +132,13 @@ def paired(operators: int, per_operator: int, one_to_one: float, seed: int = 0) 
 
 
 def made_up(job: Job, nodes: int, seed: int, *, apart: bool = False) -> PlacementPlant:
-    """Return a cluster with a made-up job, groups laid out evenly.
+    """Return a cluster with a synthetic job, groups spread evenly.
 
     Args:
         job: The job.
         nodes: N.
-        seed: Of the placement and the loads.
-        apart: Begin without a single collocated pair, as far as one can.
+        seed: Seed of the placement and the loads.
+        apart: Start with no collocated pair, as far as possible.
     """
     rng = np.random.default_rng([seed, 3])
     groups = len(job.operator)
@@ -151,7 +151,7 @@ def made_up(job: Job, nodes: int, seed: int, *, apart: bool = False) -> Placemen
 
 
 MOVE_POINTS = 0.5
-"""Points that a move of one group costs either node."""
+"""Points that moving one group costs each of the two nodes."""
 
 
 def _apart(job: Job, node: Ints, rng: np.random.Generator) -> Ints:

@@ -1,4 +1,4 @@
-"""What is aimed at."""
+"""Targets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TARGETS = (
 )
 
 RIVALS = (("drain_1ol", "load_distance"), ("drain_5ol", "load_distance"))
-"""Where the balancer is to be no worse than the non-integrated way."""
+"""Scenarios on which the balancer must be no worse than the non-integrated way."""
 
 
 def of_rivals(records: Sequence[Record]) -> Iterator[Target]:
-    """Yield the limits that a rival has set in the same run.
+    """Yield the limits that a rival set in the same run.
 
     Args:
         records: The benchmark's results.

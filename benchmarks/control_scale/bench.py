@@ -1,8 +1,8 @@
-"""What an evaluation and a look of the reconciler cost as pipelines and days grow in number.
+"""What an evaluation and a reconciler pass cost as pipelines and days grow in number.
 
-The lakes are those of :mod:`benchmarks.control_scale.lakes`; a scenario's name has their pipelines and days. Each
-evaluation has handles of its own, as every Airflow task has, in one process: what importing costs is not counted, nor
-is Airflow's own share; Great Expectations' work is. The CPU is that of the process, all threads together.
+The lakes come from :mod:`benchmarks.control_scale.lakes`; a scenario's name states its pipelines and days. Each
+evaluation opens its own handles, like an Airflow task, but all run in one process. Imports and Airflow's own work are
+not counted; the work of Great Expectations is. CPU is that of the process, all threads together.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SCENARIOS = tuple(f"p{pipelines}_d{days}" for pipelines, days in LAKES)
 QUICK_LAKES = ((1, 1), (5, 1), (5, 7))
 REPETITIONS, QUICK_REPETITIONS = 20, 7
 LIMIT_S, GROWTH_LIMIT = 0.3, 1.2
-"""CPU of an evaluation at fifty pipelines after a week; and that after a month, over that after a day."""
+"""CPU of an evaluation with fifty pipelines after a week; and CPU after a month divided by CPU after a day."""
 CPU, WALL, RECONCILE = "evaluation_cpu_s", "evaluation_s", "reconcile_s"
 TARGETS = (Target("p50_d7", "millrace", CPU, LIMIT_S),)
 
 
 @dataclass(frozen=True)
 class NoReconciler:
-    """Starts and stops nothing: here is only measured what is read."""
+    """Start and stop nothing: only reading is measured."""
 
     def reconcile(self) -> tuple[Reconfiguration, ...]:
         """Do nothing."""
@@ -64,10 +64,10 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
     """Measure evaluations over lakes of growing size.
 
     Args:
-        quick: Few repetitions, and small lakes where all are measured.
-        scenarios: Those that are measured; growth is that over the days among them.
+        quick: Few repetitions, and small lakes if all scenarios are measured.
+        scenarios: Scenarios to measure; growth compares the days among them.
     """
-    logging.disable(logging.INFO)  # Great Expectations tells of each context
+    logging.disable(logging.INFO)  # Great Expectations logs every context
     records: list[Record] = []
     wanted = [lake for lake, name in zip(LAKES, SCENARIOS, strict=True) if name in scenarios]
     for pipelines, days in QUICK_LAKES if quick and len(wanted) == len(LAKES) else wanted:
@@ -80,7 +80,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
 
 
 def growth(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield how an evaluation's CPU grows from the first to the last day that was measured, by pipelines."""
+    """Yield the growth of an evaluation's CPU from the first to the last measured day, by number of pipelines."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
         if record.figure == CPU:
@@ -108,7 +108,7 @@ def _measured(lake: Path, scenario: str, now: datetime, repetitions: int) -> Ite
 
 
 def _evaluation(lake: Path, at: datetime) -> tuple[float, float]:
-    """Return CPU and wall time of a whole evaluation, with all that it reads and records."""
+    """Return CPU and wall time of a whole evaluation, including everything that it reads and records."""
     cpu, wall = time.process_time(), time.perf_counter()
     _loop(lake, at).observe()
     tables, asked = ControlTables(Lake(lake)), spec(names(1)[0])
@@ -119,7 +119,7 @@ def _evaluation(lake: Path, at: datetime) -> tuple[float, float]:
 
 
 def _reconciled(lake: Path) -> float:
-    """Return how long the reconciler takes to see of all pipelines whether what is to run does."""
+    """Return how long the reconciler takes to check all pipelines against their desired state."""
     options, began = submit_options(), time.perf_counter()
     tables, run, logs = ControlTables(Lake(lake)), lake.parent / "run", lake.parent / "logs"
     for deployment in tables.deployments.all_latest():
@@ -128,7 +128,7 @@ def _reconciled(lake: Path) -> float:
 
 
 def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
-    """Read all that one evaluation reads, and return the CPU of each part."""
+    """Read everything that one evaluation reads, and return the CPU of each part."""
     name = names(1)[0]
     asked, lake = spec(name), Lake(root)  # observe
     cursor, cursor_s = _cpu(lambda: DecisionStore(lake).cursor(name))

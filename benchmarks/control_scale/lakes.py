@@ -1,9 +1,9 @@
 """Lakes of pipelines that were evaluated every minute for days, as live writers and maintenance leave them.
 
-The last hour is as written (:mod:`benchmarks.control_scale.live_writers`), what is before it was compacted: of a
-pipeline's day there is one file. The log names the small files that the last hours' compactions replaced, and keeps the
-last hours' entries, which a checkpoint makes superfluous but which still lie in the folder. All pipelines and days are
-copies of one, with names and times of their own.
+The last hour is as written (:mod:`benchmarks.control_scale.live_writers`); everything older is compacted to one file
+per pipeline and day. The log names the small files that the compactions of the last hours replaced. It also keeps the
+entries of the last hours, which the checkpoint makes redundant but which are still in the folder. All pipelines and
+days are copies of one, with their own names and times.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from millrace.model.decision import Outcome, Reconfiguration
 
 DAY, LOG = timedelta(days=1), timedelta(hours=LOG_HOURS)
 UNIQUE = {"control/decisions", "control/memory"}
-"""Tables whose commits have a transaction id each."""
+"""Tables whose commits each have a transaction id."""
 
 
 def build(root: Path, pipelines: int, days: int, now: datetime) -> None:
-    """Write a lake of so many pipelines that were evaluated every minute for so many days, the last time a minute ago.
+    """Write a lake of pipelines that were evaluated every minute, the last time a minute ago.
 
     Args:
         root: The lake's folder.
-        pipelines: How many pipelines.
-        days: For how long, >= 1.
+        pipelines: Number of pipelines.
+        days: Days of evaluations, >= 1.
         now: When the writing ends (UTC).
     """
     store = DeploymentStore(Lake(root))
@@ -70,7 +70,7 @@ def _fill(root: str, table: str, pipelines: int, days: int, now: datetime) -> No
 def _history(
     lake: Lake, table: str, template: Sequence[Commit], pipelines: Sequence[str], days: int, compacted: datetime
 ) -> int:
-    """Write what is older than the last compaction to a new table, and return the version that it has come to.
+    """Write everything older than the last compaction to a new table, and return the version that it reaches.
 
     Args:
         lake: The lake.
@@ -84,7 +84,7 @@ def _history(
     done = [commit for commit in template if commit.time <= compacted]
     rows = [to_arrow([row for c in commits for row in c.rows], TABLES[table]) for commits in (template, done)]
     recent = [commit for commit in done if commit.time > compacted - LOG]
-    version = len(done) * len(pipelines)  # days before count for nothing, as for the cursor that Decisions name
+    version = len(done) * len(pipelines)  # earlier days do not count, neither here nor for the cursor in Decisions
     at_ms = int(compacted.timestamp() * 1000)
     actions = path / "_delta_log" / f"{1:020d}.json"
     with actions.open("w", encoding="utf-8") as log:
@@ -169,7 +169,7 @@ def _moved(table: pa.Table, first: str, name: str, back: timedelta) -> Iterator[
 
 
 def _become(log: Path, version: int, kept: int, end: datetime) -> None:
-    """Make the table's version 1 a later one, with entries of the usual size and times for those that are kept."""
+    """Turn the table's version 1 into a later one; log entries that are kept get the usual size and times."""
     (log / f"{1:020d}.checkpoint.parquet").rename(log / f"{version:020d}.checkpoint.parquet")
     newest = log / "_last_checkpoint"
     newest.write_text(json.dumps({**json.loads(newest.read_text()), "version": version}), encoding="utf-8")

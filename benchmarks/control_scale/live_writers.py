@@ -1,9 +1,9 @@
 """What live writers leave in a lake, written in bulk: data files, log entries, and the newest checkpoint.
 
-A live writer makes one commit with one data file at a time through ``deltalake``; here the same files and the same log
-entries (adds with statistics, transaction ids) are written directly, as replaying the log at every append would take
-hours. ``deltalake`` itself writes the first commit, with the table's metadata, and the newest checkpoint: a live writer
-makes one every 50 commits, of which readers open the newest only.
+A live writer makes one commit with one data file at a time through ``deltalake``. Doing the same here would take hours,
+because every append replays the log, so the same files and log entries (adds with statistics, transaction ids) are
+written directly. ``deltalake`` itself writes the first commit, with the table's metadata, and the newest checkpoint. A
+live writer makes a checkpoint every 50 commits; readers open only the newest.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CHECKPOINT_EVERY = 50
 TUNER = "flow"
 LEVELS = (1, 2, 4)
 CHUNK = 500
-"""Commits whose rows are made into one Arrow table, for speed: each is written as a file of its own."""
+"""Commits whose rows are built as one Arrow table, for speed; each commit still gets its own file."""
 
 LONGEST_TEXT = 64
 SINCE, UNTIL, VERSION = "1999-01-01T00:00:00+00:00", "1999-01-02T00:00:00+00:00", "987654321"
-"""Marks in a Decision's signals that stand for what differs from one evaluation to the next."""
+"""Placeholders in a Decision's signals for values that differ between evaluations."""
 
 Row = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def names(count: int) -> list[str]:
 
 
 def write(lake: Lake, table: str, commits: Iterable[Commit], version: int) -> None:
-    """Append commits to a table that has come to a version: their files and log entries, and the newest checkpoint."""
+    """Append commits to a table at a version: their files, their log entries and the newest checkpoint."""
     path, schema = lake.path(table), TABLES[table]
     for chunk in _chunks(commits):
         data = to_arrow([row for commit in chunk for row in commit.rows], schema)
@@ -127,7 +127,7 @@ def _entry(commit: Commit, file: str, parts: Mapping[str, str], size: int) -> st
 def add_action(
     file: str, parts: Mapping[str, str], size: int, at_ms: int, statistics: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return what a log says of a file that was added."""
+    """Return the log entry of an added file."""
     return {
         "path": file, "partitionValues": dict(parts), "size": size, "modificationTime": at_ms, "dataChange": True,
         "stats": json.dumps(statistics, separators=(",", ":")), "tags": None,
@@ -136,7 +136,7 @@ def add_action(
 
 
 def _statistics(rows: Sequence[Row], partition_by: set[str]) -> Mapping[str, Any]:
-    """Return what a writer tells of a file: least and greatest of each column of numbers, times and short texts."""
+    """Return a file's statistics: minimum and maximum of each column of numbers, times and short texts."""
     told: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name, first in rows[0].items():
         if name in partition_by or isinstance(first, list | dict):
@@ -153,7 +153,7 @@ def _text(value: Any) -> Any:
 
 
 def _moments(begin: datetime, end: datetime, every_s: int, pipelines: list[str]) -> Iterator[tuple[datetime, str]]:
-    """Return when each pipeline commits, the pipelines one after the other within each interval."""
+    """Return when each pipeline commits; the pipelines take turns within each interval."""
     for number in range(1, int((end - begin).total_seconds()) // every_s + 1):
         for place, name in enumerate(pipelines, 1):
             after_s = (number - 1 + place / len(pipelines)) * every_s
@@ -238,7 +238,7 @@ def _hold(pipeline: str, begin: datetime) -> Decision:
 
 
 def _signals(pipeline: str, begin: datetime) -> Signals:
-    """Return an evaluation's signals, with marks where one differs from the next."""
+    """Return an evaluation's signals, with placeholders for values that differ between evaluations."""
     operators = tuple(
         OperatorSignals(f"{pipeline}/{key}", key, 2, 200.0, 0.002, 1000.0) for key in ("0.Scan", "1.MapInPandas")
     )

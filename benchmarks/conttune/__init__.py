@@ -1,1 +1,1 @@
-"""The tuners, measured: ./millrace bench conttune."""
+"""Measure the tuners: ``./millrace bench conttune``."""

@@ -1,7 +1,7 @@
-"""How well tuners size jobs, on simulated ones: ``./millrace bench conttune``.
+"""Measure how well tuners size simulated jobs: ``./millrace bench conttune``.
 
-Every method runs on the same cases with the same luck, and is scored by what truly held, which it cannot see. Beside
-that: how well the surrogates predict a published table, and whether our DS2 is DS2.
+Every method runs on the same cases with the same random draws. Its score uses the true values, which it cannot see. The
+benchmark also measures how well the surrogates predict a published table, and whether our DS2 matches the original.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SCENARIOS = (*dict.fromkeys(case.scenario for case in cases(False)), LOO, PARITY
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, rivals: bool = True) -> list[Record]:
-    """Measure everything; what cannot be measured here is told on stderr, by name and reason.
+    """Measure everything; name anything that cannot be measured here on stderr, with the reason.
 
     Args:
         quick: Fewer runs, and the lesser rivals on the main scenario only.
-        scenarios: Those that are measured.
-        seed: Other runs for another seed.
-        rivals: Without them, frontiers are not compared either.
+        scenarios: Scenarios to measure.
+        seed: Another seed gives other runs.
+        rivals: If false, frontiers are not compared either.
     """
     wanted, reasons = left_out([case for case in cases(quick) if case.scenario in scenarios])
     wanted = wanted if rivals else without_rivals(wanted)
@@ -62,19 +62,19 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, riva
 
 
 def report(found: Sequence[Record]) -> RenderableType:
-    """Lay the results out for a person: a table a scenario, the targets, and pictures, which are drawn here."""
+    """Lay out the results for a person: one table per scenario, the targets, and pictures, which are drawn here."""
     with step("pictures"), one_thread():
         paths = draw(found, Home.from_env().reports / "conttune")
     return Group(*scenario_tables(found), target_table(found), *(f"picture: {path}" for path in paths))
 
 
 def measured(wanted: Sequence[Case], workers: int, first: int = 0) -> list[Outcome]:
-    """Do all runs of all cases, showing case by case how long they take.
+    """Do all runs of all cases, and show the time of each case as it ends.
 
     Args:
         wanted: The cases.
-        workers: How many processes; 0 does them in this one.
-        first: Number of the first run of each.
+        workers: Number of processes; 0 runs everything in this one.
+        first: Number of the first run of each case.
     """
     found: list[Outcome] = []
     listed = [jobs(case, first) for case in wanted]

@@ -1,6 +1,6 @@
-"""What is measured: scenarios, the methods on each, and how many runs.
+"""What is measured: scenarios, the methods on each, and the number of runs.
 
-All methods run on the paper's workload; on the others those that stand for their kind.
+All methods run on the paper's workload. On other workloads one method of each kind runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from benchmarks.simulation.scenarios import LIVE, SUFFIX, base_name, scenario
 RECORDED = ("etl", "monitoring")
 """Scenarios that replay published rates."""
 WARM_OF = {"paper": "paper_warm", "paper_mb": "paper_warm_mb"}
-"""Scenarios whose runs are also scored as another one's: the same runs, from a later tuning on."""
+"""Scenarios whose runs are also scored as another scenario: the same runs, from a later tuning on."""
 SHIFTED = "_shifted"
-"""A scenario whose changes fall within periods, as real ones do: an evaluation then measures a mean of two rates."""
+"""Scenarios whose changes fall within periods, as real changes do: an evaluation then measures a mean of two rates."""
 SHIFTS = 7
-"""Runs take this many moments within an evaluation by turns, evenly spaced."""
+"""Runs take turns with this many evenly spaced moments within an evaluation."""
 FRONTIER_SCENARIOS = (
     *("paper", "noise3", "dag12", "drift", "etl"),
     *("paper" + SHIFTED, "monitoring", "diurnal", "plateau", "window_noise"),
 )
-"""Those that Flink's autoscaler runs on, too."""
+"""Scenarios that Flink's autoscaler also runs on."""
 UNSEEN = (
     *("noise3_untold", "positive", "heavy", "outliers"),
     *("wiggle4", "wiggle8", "amdahl", "usl", "executors", "executors_told"),
@@ -38,7 +38,7 @@ MAIN = ("oracle", "flow", "conttune_strong", "ds2", "ds2_stop")
 LITERAL = ("conttune_3", "conttune_0", "conttune_3_no_topk", "conttune_3_eq4", "big_ds2", "cei")
 OTHERS = ("dhalion", "dragster", "random")
 CHEAP = ("oracle", "flow", "flow_proactive", "ds2", "ds2_stop", "dhalion", "random")
-"""Of these a run takes a second or less; one with a Gaussian process whose kernel is fitted takes several."""
+"""A run takes a second or less with these; with a Gaussian process whose kernel is fitted it takes several."""
 FRONTIER = tuple(dict.fromkeys(name for names in FRONTIERS.values() for name in names))
 
 
@@ -47,7 +47,7 @@ class Case:
     """Methods on a scenario, all on the same runs. A scenario may have several cases of different length.
 
     Attributes:
-        scenario: Its name.
+        scenario: Name of the scenario.
         methods: Names of the methods.
         runs: How many runs of each; they are numbered from 0.
     """
@@ -58,16 +58,16 @@ class Case:
 
 
 RUNS, OTHER_RUNS = 72, 12
-"""72 runs of the paper's workload are 1440 tunings. Of 12 the interval is wider than what most targets leave."""
+"""72 runs of the paper's workload are 1440 tunings. With 12 runs the interval is wider than most targets' margin."""
 OURS = ("oracle", "flow", "flow_proactive")
-"""Methods that have targets, and what they are measured by."""
+"""Methods that have targets, and the methods that they are compared with."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Return all cases in the order in which they are told.
+    """Return all cases in reporting order.
 
     Args:
-        quick: Every scenario, but few runs, and most rivals on the main one only.
+        quick: Every scenario, but few runs, and most rivals on the main scenario only.
     """
     return tuple(_quick() if quick else _full())
 
@@ -124,13 +124,13 @@ def _names(*groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_rivals(wanted: Sequence[Case]) -> Sequence[Case]:
-    """Return what is left of cases where only methods that have targets are measured."""
+    """Return the cases without rivals: only methods that have targets."""
     kept = [replace(case, methods=tuple(m for m in case.methods if m in OURS)) for case in wanted]
     return [case for case in kept if case.methods]
 
 
 def left_out(found: Sequence[Case]) -> tuple[Sequence[Case], Sequence[str]]:
-    """Return the cases that can be measured here, and why the others cannot, a line each."""
+    """Return the cases that can be measured here, and one line per other case saying why it cannot."""
     kept, reasons = [], []
     for case in found:
         base = base_name(case.scenario)

@@ -1,6 +1,6 @@
-"""Whether ContTune's Small phase explored (p_lin) or exploited (p_acq), operator by operator ([ContTune], Algorithm 2).
+"""Whether ContTune's Small phase explored (p_lin) or exploited (p_acq), by operator ([ContTune], Algorithm 2).
 
-A Proposal tells the level and not by which means it was found, so the choice is made once more beside it.
+A Proposal contains the level but not how it was found, so the choice is repeated here.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EXPLOITED, EXPLORED = "acq", "lin"
 
 @dataclass(frozen=True)
 class Watched:
-    """ContTune, whose choices are noted.
+    """ContTune with a record of its choices.
 
     Attributes:
         inner: The tuner; its acquisition is Eq. 5, and it does not unstick.
-        choices: Of every evaluation that changes something by the Small phase: seconds since the first one's begin, and
-            what Algorithm 2 suggests for each operator that changes, by its id.
+        choices: One entry per evaluation in which the Small phase changes something: seconds since the start of the
+            first evaluation, and Algorithm 2's suggestion for each operator that changes, by its id.
     """
 
     inner: ContTune
@@ -39,7 +39,7 @@ class Watched:
     _begin: list[float] = field(default_factory=list)
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Let it decide, and note how."""
+        """Let the tuner decide, and record how."""
         self._begin[:] = self._begin or [signals.since.timestamp()]
         proposal, kept = self.inner.propose(signals, current, memory)
         if proposal.changes and proposal.reason_code not in (Reason.BINARY_LIFTING, Reason.OUT_OF_BOUNDS):
@@ -59,7 +59,7 @@ class Watched:
 
 
 def _suggest(evaluation: JobEvaluation, operator: Operator) -> Suggestion:
-    """Return Algorithm 2's suggestion for an operator that changes, so that its rate and some level are known."""
+    """Return Algorithm 2's suggestion for an operator that changes, so its rate and some level are known."""
     levels, required = evaluation.levels[operator.name], evaluation.required(operator) or 0.0
     base = nearest(levels, operator.now or 1)
     model = fit_curve(training_columns(levels), evaluation.options.surrogate, evaluation.p_max)

@@ -1,4 +1,4 @@
-"""Figures of a run that only some scenarios have: how a drift was recovered from, how a plateau was climbed in vain."""
+"""Figures that only some scenarios have: recovery from a drift, and useless steps up on a plateau."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import Run, Step
 
 EFFECT = 0.2
-"""Least share of the linear gain that a step up must truly bring to count as one that has an effect."""
+"""A step up has an effect if it truly brings at least this share of the linear gain."""
 
 
 def recovery(run: Run) -> float:
     """Return the reconfigurations from a sudden drift until a tuning ends with a sufficient configuration.
 
-    The tuning in which the ability fell counts whole from then on. If it ends under-provisioned the following ones
-    count too, less the one reconfiguration that their own change of the load is worth.
+    In the tuning in which the ability fell, all reconfigurations from then on count. If it ends under-provisioned, the
+    following tunings count too, less one reconfiguration each for their own change of load.
 
     Returns:
-        The count; NaN for a run without a drift, or with a gradual one, of which no moment is the begin.
+        The count; NaN for a run without a drift, or with a gradual drift, which has no single start.
     """
     events = run.scenario.drift.events
     if len(events) != 1 or events[0].over_s > 0:
@@ -39,13 +39,13 @@ def recovery(run: Run) -> float:
 
 
 def _ends_adequate(run: Run, tuning: int) -> bool:
-    """Say whether the configuration at a tuning's end is truly enough for its rates."""
+    """Return whether the configuration at a tuning's end is truly sufficient for its rates."""
     end = (*run.scenario.workload.tunings[1:], run.scenario.workload.until)[tuning]
     return run.segments[bisect_left(run.segments, end, key=lambda s: s.until)].adequate
 
 
 def ineffective(run: Run, plant: SimulatedPlant) -> float:
-    """Return the most steps up of one operator in one tuning that brought nothing.
+    """Return the most steps up without effect of one operator in one tuning.
 
     Args:
         run: The run.

@@ -1,4 +1,4 @@
-"""A mean over runs, and how sure it is."""
+"""A mean over runs, with its confidence interval."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Estimate:
 
     Attributes:
         value: The mean; NaN without a run.
-        low: Lower end; None from fewer than two runs.
+        low: Lower end; None with fewer than two runs.
         high: Upper end.
-        runs: How many runs.
+        runs: Number of runs.
     """
 
     value: float
@@ -31,10 +31,10 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Return the mean of a figure over runs, with Student's interval; a run without the figure (NaN) does not count.
+    """Return the mean of a figure over runs, with Student's interval; runs without the figure (NaN) do not count.
 
     Args:
-        values: One a run.
+        values: One per run.
     """
     found = np.array([v for v in values if math.isfinite(v)])
     if not found.size:
@@ -47,11 +47,11 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 
 def ratio(values: Sequence[float], others: Sequence[float]) -> Estimate:
-    """Return the ratio of two means over the same runs, with an interval by resampling the runs.
+    """Return the ratio of two means over the same runs, with an interval from resampling the runs.
 
     Args:
-        values: One a run.
-        others: Of the same runs in the same order; their mean must not be 0.
+        values: One per run.
+        others: Values of the same runs in the same order; their mean must not be 0.
     """
     a, b = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
     value = float(a.mean() / b.mean())

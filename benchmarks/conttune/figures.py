@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is told.
+    """How a figure is shown.
 
     Attributes:
         unit: Its unit in the records.
-        short: Its name in a table for people; empty if it is not in one.
+        short: Its name in a table for people; empty if it is not shown there.
         scale: Factor for the table.
         digits: Decimals in the table.
     """
@@ -41,9 +41,9 @@ FIGURES: Mapping[str, Figure] = {
     "reconfigurations_to_recover": Figure("1"),
     "ineffective_steps": Figure("1"),
 }
-"""Figures of a run, in the order in which they are told; the last two only where their scenario has them."""
+"""Figures of a run in reporting order; the last two exist only for some scenarios."""
 
 WITH_INTERVAL = ("reconfigurations_per_tuning", "bad_per_tuning", "core_seconds_vs_oracle")
-"""Those whose interval is shown in the table."""
+"""Figures that the table shows with their interval."""
 
 BENCH = "conttune"

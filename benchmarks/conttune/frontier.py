@@ -1,7 +1,8 @@
-"""Frontiers: what a tuner's reconfigurations and bad choices cost in core-seconds, over the room that it is given.
+"""Frontiers: a tuner's reconfigurations and bad choices against core-seconds, over the headroom that it gets.
 
-One setting proves little, because room buys calm. So a rival's setting is compared with flow at equal core-seconds:
-between two of flow's own settings, in proportion; beyond its largest room, with that one, which costs less.
+One setting proves little, because headroom buys calm. So each rival setting is compared with flow at equal
+core-seconds: interpolated linearly between two of flow's settings; beyond flow's largest headroom, with that setting,
+which costs less.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from benchmarks.conttune.targets import BAD, CORES, RECONFIGURATIONS
 from benchmarks.record import Record
 
 ETL_CORES, ETL_RECONFIGURATIONS, ETL_BAD = 1.18, 0.25, 0.001
-"""On the recorded ETL rates flow is to be as calm as this at these core-seconds."""
+"""On the recorded ETL rates flow must be this calm at these core-seconds."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of a tuner: core-seconds over the oracle's, reconfigurations and bad choices a tuning."""
+    """One setting of a tuner: core-seconds divided by the oracle's, reconfigurations and bad choices per tuning."""
 
     method: str
     cores: float
@@ -28,13 +29,13 @@ class Point:
     bad: float
 
     def better(self, other: Point) -> bool:
-        """Say whether this is at least as good in all three and better in one."""
+        """Return whether this is at least as good in all three and better in one."""
         ours, its = (self.cores, self.reconfigurations, self.bad), (other.cores, other.reconfigurations, other.bad)
         return ours != its and all(a <= b for a, b in zip(ours, its, strict=True))
 
 
 def points(records: Sequence[Record], scenario: str, methods: Sequence[str]) -> list[Point]:
-    """Return the settings of a tuner that were measured on a scenario, by rising core-seconds."""
+    """Return the measured settings of a tuner on a scenario, by rising core-seconds."""
     found = {(r.method, r.figure): r.value for r in records if r.scenario == scenario and r.method in methods}
     measured = [m for m in methods if (m, CORES) in found]
     made = [Point(m, found[m, CORES], found[m, RECONFIGURATIONS], found[m, BAD]) for m in measured]
@@ -42,11 +43,11 @@ def points(records: Sequence[Record], scenario: str, methods: Sequence[str]) -> 
 
 
 def at(frontier: Sequence[Point], cores: float) -> Point | None:
-    """Return what a tuner does at given core-seconds; None if all of its settings take more.
+    """Return a tuner's figures at given core-seconds; None if all of its settings need more.
 
     Args:
         frontier: By rising core-seconds.
-        cores: Core-seconds over the oracle's.
+        cores: Core-seconds divided by the oracle's.
     """
     below = [p for p in frontier if p.cores <= cores]
     above = [p for p in frontier if p.cores > cores]
@@ -62,7 +63,7 @@ def at(frontier: Sequence[Point], cores: float) -> Point | None:
 
 
 def compared(records: Sequence[Record], scenario: str) -> Iterator[Record]:
-    """Return flow against Flink's settings on a scenario, with targets; nothing where either was not measured."""
+    """Yield flow against Flink's settings on a scenario, with targets; nothing if either was not measured."""
     ours, its = points(records, scenario, FLOW_FRONTIER), points(records, scenario, FLINK)
     runs = next((r.n for r in records if (r.scenario, r.method) == (scenario, "flow")), 0)
     default = next((p for p in ours if p.method == "flow"), None)
@@ -93,7 +94,7 @@ def _fewer(scenario: str, same: Point, rival: Point, runs: int) -> Iterator[Reco
         "bad": (same.bad, rival.bad),
     }
     for name, (value, its) in pairs.items():
-        # fewer than none cannot be: where the rival had none there is nothing left to win
+        # there is no fewer than none: if the rival had none, nothing is left to improve
         target, holds = (f"<{its:.4g}", value < its) if its else ("<=0", value <= 0)
         figure = f"{name}_at_{rival.method}"
         yield Record(BENCH, scenario, "flow", figure, value, "1/tuning", n=runs, target=target, holds=holds)

@@ -1,6 +1,6 @@
-"""How well a surrogate tells the processing ability of a level that was never measured.
+"""How well a surrogate predicts the processing ability of a level that was never measured.
 
-Each level of a published table is left out in turn, all its repeats at once, and predicted from the others.
+Each level of a published table is left out in turn, with all its repeats, and predicted from the others.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from millrace.optimizers.conttune.paper.surrogate import fit as fit_paper
 from millrace.optimizers.conttune.surrogate import fit as fit_flow
 
 Table = Mapping[int, Sequence[float]]
-"""Repeated measurements by p, rows a second."""
+"""Repeated measurements by p, rows per second."""
 
 Training = Mapping[str, Sequence[float]]
 Predict = Callable[[Training, int], float]
-"""Returns PA(p), rows a second, from columns ``parallelism`` and ``processing_ability``."""
+"""Returns PA(p), rows per second, from columns ``parallelism`` and ``processing_ability``."""
 
 
 def _flow(training: Training, p: int) -> float:

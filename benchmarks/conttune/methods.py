@@ -1,8 +1,8 @@
-"""The methods of the benchmark by name, and how each is made.
+"""The methods of the benchmark by name, and how each is created.
 
-Rivals get what makes the comparison fair: the true arrival rate as far as the method does not hide it by its nature,
-thresholds for the execution at hand, the owner's target utilisation where they know none, and a rule that stops
-(``conttune_strong``, ``ds2_stop``; their plain forms run beside them).
+To be fair, rivals get the true arrival rate (unless the method hides it by its nature), thresholds for the execution
+mode, the owner's target utilisation if they have no such setting, and a rule that stops them (``conttune_strong``,
+``ds2_stop``; their plain forms are measured as well).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from millrace.optimizers.registry import create
 Make = Callable[[SimulatedPlant], Optimizer]
 
 ROOMS = (5, 10, 20, 30)
-"""Percent of the target utilisation that flow leaves free for its frontier."""
+"""Percent of the target utilisation that flow leaves free, for its frontier."""
 DS2_FACTORS = (10, 20)
 STRONG_HEADROOMS = (10, 20)
 """Percent that rivals add, for their frontiers."""
 
 PIPELINED_STATES = {"core_min_thr": 0.85, "core_max_thr": 0.95, "backpressure_thr": 0.01}
-"""ContTune's thresholds where operators own their slots: busy time is work, and whatever is held back is a backlog."""
+"""ContTune's thresholds for operators with their own slots: busy time is work, and anything held back is backlog."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Method:
 
     Attributes:
         name: Its name in the records.
-        make: Makes a new one for a plant; only the oracle looks into it.
+        make: Makes a new one for a plant; only the oracle looks inside the plant.
         micro_batch: Whether it can size an app whose stages take turns on its slots.
     """
 
@@ -53,12 +53,12 @@ def _registered(registry: str, **options: Any) -> Make:
 
 
 def _spare(plant: SimulatedPlant, room: float) -> float:
-    """Return what a rival that knows no target utilisation has to add to lambda to plan for it, with some room."""
+    """Return what a rival without a target utilisation must add to lambda to plan for one, with some headroom."""
     return (1 + room) / plant.scenario.objective.target_utilisation - 1
 
 
 def _conttune(room: float = 0.0, **options: Any) -> Make:
-    """Return a maker of ContTune, by default the literal one."""
+    """Return a maker of ContTune, by default the literal version."""
 
     def make(plant: SimulatedPlant) -> Optimizer:
         states = {} if plant.scenario.execution == MICRO_BATCH else PIPELINED_STATES
@@ -72,7 +72,7 @@ def _ds2(plant: SimulatedPlant) -> Optimizer:
 
 
 def _ds2_stop(room: float = 0.0) -> Make:
-    """Return a maker of DS2 with a rule that stops it: as published it acts on the noise of every evaluation."""
+    """Return a maker of DS2 with a stopping rule; as published it reacts to the noise of every evaluation."""
     return lambda plant: Rested(create("ds2", {"factor": _spare(plant, room)}))
 
 
@@ -85,7 +85,7 @@ def _random(plant: SimulatedPlant) -> Optimizer:
 
 
 def _room(percent: int) -> Make:
-    """Return flow planned with room, half of which it may use before a step up; a step down has to free as much."""
+    """Return flow with headroom. It may use half before a step up; a step down must free at least as much."""
     options = {"spend": 0.5, "slack": max(0.1, percent / 100)}
     return lambda plant: Planned(create("flow", options), 1 - percent / 100)
 
@@ -107,7 +107,7 @@ FRONTIERS: Mapping[str, tuple[str, ...]] = {
     "ContTune": STRONG_FRONTIER,
     "DS2": DS2_FRONTIER,
 }
-"""Methods that are one tuner with more and more room, by the tuner's name for people."""
+"""Settings of one tuner with increasing headroom, by the tuner's display name."""
 
 UNCONSTRAINED = float("inf")
 """alpha of the paper's rival CEI: Bayesian optimisation without the conservative part."""
@@ -138,14 +138,14 @@ METHODS: Mapping[str, Method] = {method.name: method for method in _METHODS}
 
 
 def family(name: str) -> str | None:
-    """Return for people which tuner of the frontiers a method is; None if none of them."""
+    """Return the display name of a method's tuner if it has a frontier, else None."""
     if name == "ds2":
         return "DS2"
     return next((tuner for tuner, names in FRONTIERS.items() if name in names), None)
 
 
 def room(name: str) -> str:
-    """Return how a point of a frontier is set, in short, for a picture."""
+    """Return a short label for the setting of a frontier point, for a picture."""
     found = re.search(r"_(r|f|h|risk)(\d+)$", name)
     if found:
         return {"r": "-", "f": "+", "h": "+", "risk": "risk "}[found[1]] + found[2] + " %"

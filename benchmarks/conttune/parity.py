@@ -1,4 +1,4 @@
-"""Six cases of DS2's own tests: does our DS2 choose what its authors' does?
+"""Six cases from DS2's own tests: does our DS2 choose the same p as the authors'?
 
 One Source, or two alike, -> Op1 -> Op2, every p = 1; sources are never scaled.
 
@@ -24,7 +24,7 @@ PERIOD = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class Measured:
-    """An instance's rates, rows a second: true ones (a second of useful time) and observed ones, in and out."""
+    """An instance's rates, rows per second: true rates (per second of useful time) and observed rates, in and out."""
 
     true_in: float
     true_out: float
@@ -39,7 +39,7 @@ class Fixture:
     Attributes:
         source: Each source.
         operators: Op1 and Op2.
-        sources: How many sources.
+        sources: Number of sources.
         expected: p of Op1 and Op2 that DS2 chooses.
     """
 
@@ -66,7 +66,7 @@ FIXTURES = tuple(
 
 
 def mismatches(ds2: Optimizer) -> int:
-    """Return for how many of the six cases an optimizer does not choose what DS2 does."""
+    """Return in how many of the six cases an optimizer differs from DS2."""
     return sum(chosen(ds2, fixture) != fixture.expected for fixture in FIXTURES)
 
 

@@ -1,4 +1,4 @@
-"""Recorded values that others published, as files of a data folder; what is not there is told, never made up."""
+"""Recorded values that others published, as files of a data folder; missing files are reported, never made up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABILITIES = "conttune_processing_ability_q1.json"
 
 
 def workload(name: str) -> Sequence[float] | None:
-    """Return a recorded workload, one aggregate source rate a minute; None if its file is not there.
+    """Return a recorded workload, one aggregate source rate per minute; None if its file is missing.
 
     Args:
         name: ``etl`` or ``monitoring``.
@@ -23,7 +23,7 @@ def workload(name: str) -> Sequence[float] | None:
 
 
 def abilities() -> Mapping[int, Sequence[float]] | None:
-    """Return repeated measurements of an operator's processing ability by p, rows a second; None without the file."""
+    """Return repeated measurements of an operator's processing ability by p, rows per second; None without the file."""
     found = _read(ABILITIES)
     if found is None:
         return None

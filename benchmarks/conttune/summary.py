@@ -1,4 +1,4 @@
-"""From the runs of all methods to records: means with their intervals."""
+"""Turn the runs of all methods into records: means with their intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Runs = Mapping[tuple[str, str], Sequence[Mapping[str, float]]]
 
 
 def by_method(outcomes: Sequence[Outcome]) -> Runs:
-    """Return what succeeded, by scenario and method."""
+    """Return the successful runs, by scenario and method."""
     found: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for outcome in sorted(outcomes, key=lambda o: o.job.run):
         for scenario, figures in outcome.figures.items():

@@ -1,4 +1,4 @@
-"""The results as a person reads them: one table a scenario, methods below each other, then the targets."""
+"""The results for a reader: one table per scenario with a row per method, then the targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ By = Mapping[tuple[str, str], Record]
 
 
 def scenario_tables(records: Sequence[Record]) -> Iterator[Table]:
-    """Return a table for each scenario that methods were driven through, in the order of the records."""
+    """Return a table for each scenario with driven methods, in the order of the records."""
     for scenario in dict.fromkeys(r.scenario for r in records):
         of_it = [r for r in records if r.scenario == scenario and r.figure in FIGURES]
         if of_it:
@@ -22,7 +22,7 @@ def scenario_tables(records: Sequence[Record]) -> Iterator[Table]:
 
 
 def target_table(records: Sequence[Record]) -> Table:
-    """Return what has a target, and whether it holds, the missed ones last, nearest to the prompt."""
+    """Return the figures with a target and whether it holds; missed targets come last, nearest to the prompt."""
     aimed = sorted((r for r in records if r.target is not None), key=lambda r: not r.holds)
     missed = sum(not r.holds for r in aimed)
     shown = Table(title=f"\nTargets: {len(aimed) - missed} of {len(aimed)} hold", title_justify="left", box=None)

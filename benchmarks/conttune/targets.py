@@ -1,4 +1,4 @@
-"""What is aimed at."""
+"""Targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DECISION_MS = 50.0
 LOO_ERROR = 0.025
 UNSEEN_LIMITS = {"noise3_untold": (1.10, 0.04), "wiggle4": (1.12, 0.05), "wiggle8": (1.12, 0.05)}
 FAMILY_LIMITS = 1.20, 0.08
-"""Most reconfigurations and bad choices a tuning."""
+"""Most reconfigurations and bad choices per tuning."""
 
 
 def _both_executions() -> Iterator[Target]:

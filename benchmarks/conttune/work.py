@@ -25,7 +25,7 @@ from benchmarks.threads import one_thread
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told: a scenario and a method by name, and the number of the run, which is its seed."""
+    """A worker's task: a scenario and a method by name, and the number of the run, which is its seed."""
 
     scenario: str
     method: str
@@ -34,12 +34,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
         job: The job.
-        figures: By scenario and figure; more than one scenario where a run is scored twice.
-        error: Why there are none, one line; None if all went well.
+        figures: By scenario and figure; more than one scenario if a run is scored twice.
+        error: Why there are no figures, one line; None on success.
     """
 
     job: Job
@@ -48,12 +48,12 @@ class Outcome:
 
 
 def jobs(case: Case, first: int = 0) -> list[Job]:
-    """Return the jobs of a case, whose runs are numbered from ``first`` on."""
+    """Return the jobs of a case, with runs numbered from ``first``."""
     return [Job(case.scenario, method, first + run) for run in range(case.runs) for method in case.methods]
 
 
 def execute(job: Job) -> Outcome:
-    """Do a job; what a method raises is told and not raised, so that the others are measured all the same."""
+    """Do a job; report an exception of a method instead of raising it, to let the other jobs run."""
     try:
         return Outcome(job, _figures(job))
     except Exception as error:
@@ -61,11 +61,11 @@ def execute(job: Job) -> Outcome:
 
 
 def outcomes(wanted: Sequence[Job], workers: int) -> Generator[Outcome]:
-    """Do jobs and return what came of each, in their order.
+    """Do jobs and yield their results, in order.
 
     Args:
         wanted: The jobs.
-        workers: How many processes, >= 1; 0 does them in this one.
+        workers: Number of processes, >= 1; 0 runs everything in this one.
     """
     if not workers:
         with one_thread():
@@ -85,13 +85,13 @@ def processors() -> int:
 
 
 def _begin() -> None:
-    """Get a worker ready: one thread of linear algebra, and an end when the process that started it ends."""
+    """Prepare a worker: one thread for linear algebra, and it ends when its parent process ends."""
     one_thread()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    # a parent that is killed tells nobody, and its workers would wait for ever
+    # a killed parent cannot notify its workers: they would wait forever
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

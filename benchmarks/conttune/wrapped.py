@@ -1,4 +1,4 @@
-"""Optimizers around an optimizer: one that plans with room, one that rests after a step, one that is timed."""
+"""Wrappers around an optimizer: plan with headroom, rest after a step, measure decision times."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from millrace.model.signals import Signals
 
 @dataclass(frozen=True)
 class Planned:
-    """An optimizer that is told a lower target utilisation than the owner's, so that it keeps more room.
+    """An optimizer that gets a lower target utilisation than the owner's, so it keeps more headroom.
 
-    Only what it is told differs: what it is judged by stays the owner's objective.
+    Only the optimizer's input differs: it is still judged by the owner's objective.
 
     Attributes:
         inner: The optimizer.
-        share: Share of the target utilisation that it is told, (0, 1].
+        share: Share of the target utilisation that it gets, (0, 1].
     """
 
     inner: Optimizer
     share: float
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Let it decide for the lower target."""
+        """Let the optimizer decide for the lower target."""
         target = signals.objective.target_utilisation * self.share
         told = replace(signals, objective=replace(signals.objective, target_utilisation=target))
         return self.inner.propose(told, current, memory)
@@ -39,14 +39,14 @@ class Timed:
 
     Attributes:
         inner: The optimizer.
-        decisions_ms: Time of each evaluation that changes something, milliseconds an operator that can be sized.
+        decisions_ms: Time of each evaluation that changes something, milliseconds per sizable operator.
     """
 
     inner: Optimizer
     decisions_ms: list[float] = field(default_factory=list)
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Let it decide, and note how long that took."""
+        """Let the optimizer decide, and record how long it took."""
         begin = time.perf_counter()
         proposal, kept = self.inner.propose(signals, current, memory)
         took_ms = (time.perf_counter() - begin) * 1000
@@ -58,9 +58,9 @@ class Timed:
 
 @dataclass(frozen=True)
 class Rested:
-    """An optimizer with a rule that stops it: a step that was enough is left alone for as long as the load stays.
+    """An optimizer with a stopping rule: after a sufficient step it changes nothing while the load stays the same.
 
-    Without one a method that acts on every evaluation follows the noise of every evaluation.
+    Without such a rule, a method that acts on every evaluation follows the noise of every evaluation.
 
     Attributes:
         inner: The optimizer.
@@ -69,7 +69,7 @@ class Rested:
     inner: Optimizer
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Let it decide, unless its last step was enough and the load is still what it was made for."""
+        """Let the optimizer decide, unless its last step was sufficient and the load is still the same."""
         rates = {app.app: app.arrival_rows_per_s or 0.0 for app in signals.apps}
         then, healthy = memory.get("rates"), all((a.backpressured_ratio or 0.0) < PRESSED for a in signals.apps)
         if then is not None and healthy and not signals.settling and _alike(rates, then):
@@ -81,9 +81,9 @@ class Rested:
 
 
 PRESSED = 0.01
-"""Backpressure from which on a step was not enough."""
+"""From this backpressure on, a step was not sufficient."""
 SAME = 0.05
-"""A load that differs by less is the same."""
+"""Loads that differ by less count as the same."""
 
 
 def _alike(rates: Mapping[str, float], then: Mapping[str, float]) -> bool:

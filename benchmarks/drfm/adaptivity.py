@@ -1,7 +1,7 @@
 """Load that grows from 4 to 32 nodes' worth and back, under a latency bound: Section 6.5 of [DRFM], Figure 14.
 
-Methods that adapt are compared with clusters of a fixed size, where streams stay where they enter: one that can take
-the highest load, as in the paper, and one that can take the mean load.
+Adaptive methods are compared with clusters of a fixed size in which streams stay where they enter: one sized for the
+highest load, as in the paper, and one sized for the mean load.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LATENCY_S = 5.0
 
 @dataclass(frozen=True)
 class Static:
-    """Nodes of a number that never changes; streams enter at the one with the least load, and stay.
+    """A fixed number of nodes; streams enter at the node with the least load, and stay.
 
     Attributes:
-        nodes: How many.
+        nodes: Number of nodes.
     """
 
     nodes: int
 
     def plan(self, problem: Problem) -> Plan:
-        """Return where every stream is to enter: the largest first, by the highest rate that is expected of each."""
+        """Return where each stream enters: the largest first, by its highest expected rate."""
         peak, node = problem.mean.max(axis=0), problem.node.copy()
         load = np.bincount(node[problem.placed], weights=peak[problem.placed], minlength=self.nodes)
         for s in np.argsort(-peak, kind="stable"):
@@ -68,8 +68,8 @@ def methods(size: Size, load: StreamLoad) -> Mapping[str, Method]:
     """Return the methods by name.
 
     Args:
-        size: Of the workload.
-        load: The workload, of which the mean is taken.
+        size: Size of the workload.
+        load: The workload, whose mean sizes a cluster.
     """
     mean = math.ceil(float(load.rates.sum(axis=1).mean()) / (FILLED * size.capacity))
     return {

@@ -1,6 +1,6 @@
-"""How well input streams are admitted: ``./millrace bench drfm``.
+"""Measure how well input streams are admitted: ``./millrace bench drfm``.
 
-All strategies on the paper's workloads first, then what needs a run of its own.
+All strategies on the paper's workloads come first, then the scenarios that need their own runs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SCENARIOS = parts.scenarios(PARTS)
 
 
 def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0, rivals: bool = True) -> list[Record]:
-    """Measure parts.
+    """Run scenarios.
 
     Args:
         quick: Fewer seeds and periods.
-        scenarios: Names of those that are measured.
-        seed: Other runs for another seed.
-        rivals: Without them, only what targets need is measured.
+        scenarios: Names of the scenarios to run.
+        seed: Another seed gives other runs.
+        rivals: If false, measure only what the targets need.
     """
     return judged(parts.measure(PARTS, scenarios, quick, seed, rivals), TARGETS)

@@ -1,9 +1,10 @@
-"""Nodes against overload, where both can buy safety with nodes and no single setting says much: bursts, and taxis.
+"""Nodes against overload on bursts and taxis. There, both methods can buy safety with nodes.
 
-Each setting of DRF-M is compared with ours at equal overload, between two of our own settings in proportion. On bursts
-it is also told how many settings no setting of ours is at least as good as in nodes, overload and redirections.
+A single setting says little here. Each setting of DRF-M is compared with ours at equal overload, interpolated between
+two of our own settings. On bursts the benchmark also counts the settings of DRF-M that none of ours matches in nodes,
+overload and redirections at once.
 
-Reference: [DRFM] leaves k, and how full a node may be, open.
+Reference: [DRFM] does not specify k, or how full a node may be.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ AHEADS = (1, 2, 5)
 FULL = (0.8, 0.9)
 
 Runs = Callable[[Method], Sequence[Score]]
-"""Runs a method on a scenario's loads, and returns the score of each."""
+"""Runs a method on a scenario's loads, and returns the score of each load."""
 
 
 def bursty(quick: bool, first: int = 0) -> Iterator[Record]:
@@ -40,10 +41,10 @@ def bursty(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def scores(run: Runs, quick: bool) -> Mapping[str, Sequence[Score]]:
-    """Return the scores of each setting by name; ours begin with ``horizon``.
+    """Return the scores of each setting by name; names of ours start with ``horizon``.
 
     Args:
-        run: On the loads of a scenario.
+        run: Runs a method on the loads of a scenario.
         quick: Fewer margins.
     """
     methods = {
@@ -55,10 +56,10 @@ def scores(run: Runs, quick: bool) -> Mapping[str, Sequence[Score]]:
 
 
 def comparison(scenario: str, points: Mapping[str, Sequence[Score]]) -> Iterator[Record]:
-    """Yield the figures of all settings, and the nodes that ours takes at the overload of each of DRF-M's.
+    """Yield the figures of all settings, and our nodes at the overload of each DRF-M setting.
 
     Args:
-        scenario: Name of it.
+        scenario: Name of the scenario.
         points: Scores by setting.
     """
     for name, of_setting in points.items():
@@ -68,16 +69,16 @@ def comparison(scenario: str, points: Mapping[str, Sequence[Score]]) -> Iterator
     for name, rival in theirs.items():
         value, figure, n = float(np.interp(rival[1], overload, nodes)), f"above_optimum_at_{name}", len(points[name])
         target, fewer = at_most(value, float(rival[0]))
-        # beyond our calmest setting there is nothing to compare with
+        # beyond our calmest setting there is no comparison
         holds = fewer and bool(overload[0] <= rival[1])
         yield Record(BENCH, scenario, "horizon", figure, value, "ratio", n=n, target=target, holds=holds)
 
 
 def undominated(scenario: str, points: Mapping[str, Sequence[Score]]) -> Record:
-    """Return the share of DRF-M's settings that no setting of ours is at least as good as in all three figures.
+    """Return the share of DRF-M's settings that none of our settings matches or beats in all three figures.
 
     Args:
-        scenario: Name of it.
+        scenario: Name of the scenario.
         points: Scores by setting.
     """
     mine, theirs = _split(points)

@@ -1,7 +1,7 @@
 """The taxis of San Francisco: each trip is a stream that joins, sends its positions and leaves.
 
-Two days of a public trace, folded on one another and replayed faster, as the paper did to get higher rates: trips of
-all hours of a day drive at once. Nothing is told beforehand, and a trip is over before its cycle could be learned.
+Two days of a public trace are folded and replayed faster, as in the paper, to get higher rates: trips of all hours of a
+day run at once. There is no metadata, and a trip ends before its cycle could be learned.
 
 Reference: [DRFM] Section 6.1.1.
 """
@@ -25,21 +25,21 @@ from millrace.local.stack.progress import say
 
 FILE = "gps_sf_mon_tue.parquet"
 FOLD_S, PERIOD_S = 7200, 60
-"""The trace is folded to two hours: 24 of them at once."""
+"""The trace is folded to two hours: 24 of them run at once."""
 CAPACITY = 4.0
-"""Positions a second that a node takes: about twenty trips."""
+"""Positions per second that a node can take: about twenty trips."""
 
 
 def file() -> Path:
-    """Return where the trace is."""
+    """Return the path of the trace."""
     return folder() / FILE
 
 
 def records(quick: bool) -> Iterator[Record]:
-    """Run every method on the trace, and settings of DRF-M and ours, if it is there.
+    """Run every method, and settings of DRF-M and ours, if the trace exists.
 
     Args:
-        quick: The first half.
+        quick: Only the first half.
     """
     if not file().is_file():
         say(f"  - gps: skipped, as there is no {FILE} in {folder()} (MILLRACE_DATA)")
@@ -55,7 +55,7 @@ def _run(load: StreamLoad, method: Method) -> MethodRun:
 
 
 def trips(until_s: int) -> StreamLoad:
-    """Return the trips as streams, the seconds from 0 of the folded trace to ``until_s``."""
+    """Return the trips as streams, from second 0 of the folded trace to ``until_s``."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(file(), columns=["trip_id", "ts"])
@@ -64,7 +64,7 @@ def trips(until_s: int) -> StreamLoad:
     _, index = np.unique(trip, return_inverse=True)
     begun = np.full(index.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(begun, index, at)
-    # a trip is shifted as a whole: one that drives over the fold goes on behind it
+    # a trip is shifted as a whole: if it crosses the fold, it continues after it
     period = (begun[index] % FOLD_S + at - begun[index]) // PERIOD_S
     kept = period < until_s // PERIOD_S
     sent = np.zeros((until_s // PERIOD_S, len(begun)))

@@ -1,19 +1,19 @@
-"""What it is worth to tell of streams: ours on the same streams, with more or less told of them, right and wrong.
+"""What stream metadata is worth: ours on the same streams, with more or less metadata, right and wrong.
 
 Levels:
-    nothing     streams are learned from what they do
+    nothing     streams are learned from their behaviour
     maximum     the highest rate of each
-    paper       what [DRFM] told DRF-M in Section 6.2, "peak-rates, trend of rates and burstiness period": of the ten
+    paper       what [DRFM] gave DRF-M in Section 6.2, "peak-rates, trend of rates and burstiness period": of the ten
                 characteristics the maximum, transition and slope duration, and the period; neither lower levels nor
                 durations of the parts nor a phase
-    no_phase    all but the phase
-    all         all, as the headline has it
-    wrong_30    all, with rates, durations or the phase off by 30 %, up and down; each figure is that of the direction
-                that is worst in it
+    no_phase    everything but the phase
+    all         everything, as in the main results
+    wrong_30    everything, with rates, durations or the phase off by 30 %, up and down; each figure is from the
+                direction that is worse for it
 
-``above_nothing_ratio`` is how much further from the optimum of nodes a level ends than ``nothing`` does on the same
-seed, ``above_nothing_worst`` that of the worst seed. Scenarios ``metadata_<workload>`` judge whole runs, scenarios
-``metadata_<workload>_late`` what comes after two of the longest cycles.
+``above_nothing_ratio`` is how much further from the optimum of nodes a level ends than ``nothing`` on the same seed.
+``above_nothing_worst`` is the same for the worst seed. Scenarios ``metadata_<workload>`` judge whole runs, scenarios
+``metadata_<workload>_late`` only the time after two of the longest cycles.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ RATES = ("minimum", "maximum", "average")
 DURATIONS = ("high_duration", "low_duration", "slope_duration")
 FIGURES = {"above_optimum_ratio": "ratio", "overloaded_ratio": "ratio", "redirections_per_period": "streams"}
 SPANS = {"": 0, "_late": CYCLES}
-"""Endings of scenarios and the period from which they judge."""
+"""Scenario suffixes, and the period from which they judge."""
 
 
 def only(*names: str) -> Tell:
-    """Return what tells these characteristics alone."""
+    """Return a function that keeps only these characteristics."""
     return lambda stream: {name: value for name, value in _with_period(stream).items() if name in names}
 
 
 def without(*names: str) -> Tell:
-    """Return what tells all but these characteristics."""
+    """Return a function that keeps all but these characteristics."""
     return lambda stream: {name: value for name, value in stream.items() if name not in names}
 
 
 def scaled(names: Sequence[str], factor: float) -> Tell:
-    """Return what tells all, some of it as a multiple of the truth."""
+    """Return a function that keeps everything, with some values multiplied by a factor."""
     return lambda stream: {name: value * factor if name in names else value for name, value in stream.items()}
 
 
 def shifted(cycles: float) -> Tell:
-    """Return what tells all, with a cycle that begins later by a share of itself."""
+    """Return a function that keeps everything, with the cycle's start delayed by a share of the cycle."""
 
     def tell(stream: Characteristics) -> Characteristics:
         if "phase" not in stream:

@@ -18,8 +18,8 @@ class MethodRun:
 
     Attributes:
         outcomes: By period.
-        seconds: Of one processor, that a plan took, expectations included, median.
-        optimal: Share of periods in which the plan is proven to be best.
+        seconds: Median time per plan on one processor, forecast included.
+        optimal: Share of periods whose plan is proven optimal.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -27,7 +27,7 @@ class MethodRun:
     optimal: float
 
     def score(self, since: int = 0) -> Score:
-        """Return how it went from a period on."""
+        """Return the score from a period on."""
         return score(self.outcomes[since:])
 
 
@@ -36,8 +36,8 @@ def run_method(load: StreamLoad, method: Method, cluster: SplitNodes) -> MethodR
 
     Args:
         load: The workload.
-        method: Who assigns.
-        cluster: Where.
+        method: The method.
+        cluster: The cluster.
     """
     plant = AdmissionPlant(load.streams, load.rates, cluster)
     forecaster = method.rate_forecaster(cluster.capacity, load.metadata)

@@ -1,4 +1,4 @@
-"""The ways to assign streams that are compared, by name, each with what it may know."""
+"""The compared ways to assign streams, by name, each with the information that it gets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 @dataclass(frozen=True)
 class Method:
-    """A planner and its sources.
+    """A planner and its inputs.
 
     Attributes:
-        planner: Who assigns.
-        ahead: Periods that it is told of.
-        told: It gets the metadata.
-        learns: It learns characteristics from history.
-        forecaster: For streams whose cycle is not known.
+        planner: The planner.
+        ahead: Periods that it gets forecasts for.
+        told: Whether it gets the metadata.
+        learns: Whether it learns characteristics from history.
+        forecaster: For streams without a known cycle.
     """
 
     planner: Planner
@@ -35,10 +35,10 @@ class Method:
     forecaster: Forecaster = field(default_factory=Holt)
 
     def rate_forecaster(self, capacity: float, metadata: Mapping[str, Mapping[str, Any]]) -> RateForecaster:
-        """Return what foresees the rates of a run.
+        """Return the rate forecaster of a run.
 
         Args:
-            capacity: Of a node.
+            capacity: Capacity of a node.
             metadata: By stream.
         """
         declared = read_streams(metadata) if self.told else {}

@@ -1,8 +1,8 @@
 """How evenly panes are assigned under bursts: the paper's Figure 12, simulated from rates.
 
-18-22 thousand rows a second; each second with probability 0.1 five times as many; 16 workers, 4 panes a second,
-observed over 32 s. The load ratio is the deviation of the workers' rows over their mean, averaged over the run after a
-warm-up.
+The rate is 18-22 thousand rows per second, and five times that in each second with probability 0.1. 16 workers process
+4 panes per second and are observed over 32 s. The load ratio is the standard deviation of the workers' rows divided by
+their mean, averaged over the run after a warm-up.
 """
 
 from __future__ import annotations

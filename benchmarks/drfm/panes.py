@@ -1,9 +1,9 @@
 """Sliding windows from panes against Spark's own, on the same rows in one run, results compared row by row.
 
-60 minutes that slide by a minute; count, mean and maximum. A stream's seconds are those of a micro-batch, the median of
-all but the first, in which the JVM still compiles; batches run after the streams, so that none of them compiles either.
-The quick form has fewer rows and keys, but as many rows a pane and key; as fixed costs weigh more there, the speedup is
-judged in the full form only. The method ``source`` has the rows of a micro-batch.
+Windows of 60 minutes slide by a minute; they compute count, mean and maximum. A stream's time is the median of its
+micro-batches without the first, in which the JVM still compiles. Batches run after the streams, so the JVM has compiled
+by then. The quick form has fewer rows and keys, but as many rows per pane and key. Fixed costs weigh more there, so
+only the full form judges the speedup. The method ``source`` records the rows of a micro-batch.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Size:
     """How much is measured.
 
     Attributes:
-        rows: Of a micro-batch, which spans an hour.
-        keys: Of a micro-batch.
+        rows: Rows of a micro-batch, which spans an hour.
+        keys: Keys of a micro-batch.
         batches: Micro-batches of a stream.
-        runs: Of a batch.
-        speedup: The target of the streaming panes, if it is judged.
+        runs: Runs of a batch.
+        speedup: Target of the streaming panes, if it is judged.
     """
 
     rows: int
@@ -117,7 +117,7 @@ def _user_defined(rows: DataFrame) -> DataFrame:
 
 METHODS: Mapping[str, Query] = {"spark_window": _spark_window, "panes": _panes, "panes_user_defined": _user_defined}
 STREAM_METHODS: Mapping[str, Query] = {**METHODS, "panes_late_panes": partial(_panes, late=PANES)}
-"""A stream may also count a late row only while its pane is open; in a batch no row is late."""
+"""A stream may also count a late row only while its pane is open; a batch has no late rows."""
 
 
 def _batch(spark: SparkSession, folder: Path, size: Size) -> Iterator[Record]:
@@ -160,7 +160,7 @@ def _compared(
         if method == "spark_window":
             continue
         faster = base / median(took)
-        # a user's Python is as fast as the user writes it
+        # how fast a user's Python is depends on the user
         judged: Any = (f">={target:g}", faster >= target) if target and method in JUDGED else (None, None)
         yield Record("drfm", scenario, method, "speedup", faster, "x", n=len(took), target=judged[0], holds=judged[1])
         wrong = _different(_windows(spark, found / method), expected)
@@ -173,7 +173,7 @@ def _windows(spark: SparkSession, found: Path) -> pa.Table:
 
 
 def _different(ours: pa.Table, expected: pa.Table) -> int:
-    """Return how many windows only one has, or have other values; means may differ in their last digits."""
+    """Return how many windows are missing on one side or differ in value; means may differ in their last digits."""
     both = ours.to_pandas().merge(expected.to_pandas(), "outer", ["start", "end", "key"], suffixes=("", "_expected"))
     near = (both["mean"] - both["mean_expected"]).abs() <= 1e-9 * both["mean_expected"].abs()
     return int((~((both["n"] == both["n_expected"]) & (both["top"] == both["top_expected"]) & near)).sum())

@@ -1,9 +1,9 @@
 """How evenly skewed keys are spread over workers, measured on Spark.
 
-The map is made from a sketch of some rows and judged on others, which came later. Rows are random, so that even a map
-that is exactly right is uneven on those it meets: the method ``floor`` has the load ratio to expect of it,
-sqrt((N - 1) / rows) for N workers, and ``source`` the rows. Relocations are those of one worker more, as multiples of
-the share that it must get.
+The map is made from a sketch of some rows and judged on other, later rows. Rows are random, so even a perfect map is
+uneven on new rows. The method ``floor`` records the expected load ratio of a perfect map, sqrt((N - 1) / rows) for N
+workers; ``source`` records the rows. Relocations are measured for one additional worker, as multiples of the share that
+it must get.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ KEYS = 16_384
 WORKERS = 16
 HOT_KEYS = 200
 ROWS, QUICK_ROWS = 1_600_000, 100_000
-"""Rows that are sketched, and as many that are judged. In the quick form the floor alone is above the target."""
+"""Rows to sketch, and the same number to judge. In the quick form the floor alone is above the target."""
 TARGETS = {"load_ratio": 0.01, "relocation_ratio": 1.1, "pairs": HOT_KEYS + WORKERS}
-"""Of the water-filling."""
+"""Targets of the water-filling."""
 Sizes = npt.NDArray[np.int64]
 """Rows of each key in each partition, shape (KEYS, WORKERS + 1)."""
 
@@ -42,7 +42,7 @@ def records(quick: bool) -> Iterator[Record]:
     """Measure each method on each skew.
 
     Args:
-        quick: A sixteenth of the rows, so that the load ratio is not judged, and only the water-filling's relocations.
+        quick: A sixteenth of the rows. The load ratio is not judged, and relocations only for the water-filling.
     """
     rows = QUICK_ROWS if quick else ROWS
     with spark_session() as spark, tempfile.TemporaryDirectory(prefix="millrace-partitions-") as scratch:

@@ -1,9 +1,9 @@
-"""Up to a million streams on a hundred thousand nodes: how long a period takes.
+"""Up to a million streams on a hundred thousand nodes: time per period.
 
-Rates vary by a tenth, and the nodes are filled to 85 % at first. DRF moves less than 2 % of the streams a period. The
-horizon planner empties one node in seven in the first one, which is told by itself, and holds the rest within their
-capacity from then on. Metadata are left out: so many streams are forecast by their rates only. Seconds are those of one
-processor, the forecast included.
+Rates vary by a tenth, and nodes are filled to 85 % at first. DRF moves less than 2 % of the streams per period. The
+horizon planner empties one node in seven in the first period, which is reported separately, and then keeps the other
+nodes within their capacity. There is no metadata: so many streams are forecast from their rates only. Times are seconds
+of one processor, including the forecast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CAPACITY, ON_A_NODE = 10_000.0, 10
 FILLED, VARIES = 0.85, 0.1
 PERIODS, QUICK_PERIODS = 5, 2
 SIZES = {"scale_10k": 10_000, "scale_100k": 100_000, "scale_1m": 1_000_000}
-"""Streams by scenario; a quick run leaves out the largest for the horizon planner, which takes minutes then."""
+"""Streams by scenario. A quick run skips the largest for the horizon planner, which then takes minutes."""
 COMPARED = ("drf", "horizon")
 
 

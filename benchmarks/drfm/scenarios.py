@@ -1,6 +1,6 @@
 """All methods on the paper's workloads, figures as in Sections 6.2 and 6.3 of [DRFM]: 80 streams at load level 8.
 
-Beside it: a learner without metadata.
+A learner without metadata is measured as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 Characteristics = Mapping[str, Any]
 Tell = Callable[[Characteristics], Characteristics]
-"""Makes of all that is true of a stream what is told of it."""
+"""Maps a stream's true characteristics to its metadata."""
 BENCH = "drfm"
 SEEDS, QUICK_SEEDS = 5, 1
 SIZE, QUICK_SIZE = Size(), Size(periods=130)
@@ -53,13 +53,13 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def without_rivals(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Run ours on every workload; else as for :func:`records`."""
+    """Run ours on every workload; otherwise like :func:`records`."""
     for scenario in WORKLOADS:
         yield from summary(scenario, "horizon", our_runs(scenario, quick, first))
 
 
 def without_metadata(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Compare ours without metadata with ours with them, after two cycles.
+    """Compare ours with and without metadata, after two cycles.
 
     Args:
         quick: One seed, fewer periods.
@@ -75,7 +75,7 @@ def without_metadata(quick: bool, first: int = 0) -> Iterator[Record]:
 
 @cache
 def our_runs(scenario: str, quick: bool, first: int, *, told: bool = True) -> list[MethodRun]:
-    """Run ours with all metadata or without; all parts that ask get the same runs.
+    """Run ours with all metadata or without; all callers share the same runs.
 
     Args:
         scenario: The workload.
@@ -89,15 +89,15 @@ def our_runs(scenario: str, quick: bool, first: int, *, told: bool = True) -> li
 def runs(
     scenario: str, method: Method, quick: bool, first: int, size: Size | None = None, tell: Tell | None = None
 ) -> list[MethodRun]:
-    """Run a method on a workload, once a seed.
+    """Run a method on a workload, once per seed.
 
     Args:
         scenario: The workload.
-        method: Who assigns.
+        method: The method.
         quick: One seed, fewer periods.
         first: Seed of the first run.
         size: Another size.
-        tell: Makes of all that is true of a stream what is told of it; all of it without.
+        tell: Maps true characteristics to metadata; all of them by default.
     """
     size = size or (QUICK_SIZE if quick else SIZE)
     cluster = SplitNodes(size.capacity, size.period_s)
@@ -122,12 +122,12 @@ def score_records(scenario: str, method: str, scores: Sequence[Score]) -> Iterat
 
 
 def levels(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Tell how often CP-SAT proves its plan to be best, and how long it takes, from level 4 to 32.
+    """Measure how often CP-SAT proves its plan optimal, and how long it takes, from level 4 to 32.
 
-    Beside the weighing of nodes and redirections by which plans are made, the fewest nodes whatever it takes.
+    Two objectives: the weighting of nodes and redirections that plans normally use, and the fewest nodes at any cost.
 
     Args:
-        quick: Fewer periods, the weighing only.
+        quick: Fewer periods, the weighting only.
         first: Seed of the first run.
     """
     options = HorizonOptions(ahead=1, polish=True, effort=2.0)

@@ -1,4 +1,4 @@
-"""A Spark session of the machine's own, with nothing tuned for the benchmark."""
+"""A Spark session on this machine, with no tuning for the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is aimed at."""
+"""Targets."""
 
 from __future__ import annotations
 

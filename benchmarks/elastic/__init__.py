@@ -1,1 +1,1 @@
-"""Elasticity live against its rivals: the same streams and script, on the same embedded cluster, in one run."""
+"""Live elasticity against its rivals: the same streams and script, on the same embedded cluster, in one run."""

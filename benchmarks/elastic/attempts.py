@@ -1,4 +1,4 @@
-"""Parts of the bench that may fail: each failure is a record, and the others go on."""
+"""Parts of the bench that may fail: each failure becomes a record, and the other parts continue."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Attempts:
-    """Runs parts, each under a name of its own.
+    """Runs parts, each under its own name.
 
     Attributes:
         bench: The benchmark's name.
-        failures: What failed.
+        failures: One record per failed part.
     """
 
     bench: str
@@ -27,12 +27,12 @@ class Attempts:
     _numbers: count[int] = field(default_factory=count)
 
     def attempt(self, scenario: str, method: str, work: Callable[[str], T]) -> T | None:
-        """Return what a part measured; None, and a record, if it fails.
+        """Return what a part measured, or None and add a record if it fails.
 
         Args:
-            scenario: What is done.
-            method: Whose.
-            work: Does it; takes a name for its folder.
+            scenario: The scenario.
+            method: The method.
+            work: Does the measurement; takes a name for its folder.
         """
         try:
             with step(f"{scenario}, {method}"):

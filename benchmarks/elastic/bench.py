@@ -1,12 +1,13 @@
 """Ours live against its rivals on the same streams, script and embedded cluster, in one run.
 
 Streams: ``streams.py``. Methods: fixed sizes, from what the mean rate needs to what the peak needs (by batch times that
-are measured before); Spark's dynamic allocation with tuned timeouts; ``batch_ratio`` (SPARK-24815); ``hpa_cpu``,
-the rule of Kubernetes' HorizontalPodAutoscaler; ours by restart on ``local`` and on the cluster; and ours live. Without
-Airflow: a controller process does what the DAG does (``controller.py``); what Airflow adds, ``bench latency`` measures.
+are measured first); Spark's dynamic allocation with tuned timeouts; ``batch_ratio`` (SPARK-24815); ``hpa_cpu``, the
+rule of Kubernetes' HorizontalPodAutoscaler; ours by restart on ``local`` and on the cluster; and ours live. Airflow
+does not run: a controller process does the DAG's work (``controller.py``). ``bench latency`` measures what Airflow
+adds.
 
-Each scenario is one round of at most an hour. Another ``--seed`` is another round, and another random walk. With
-``--json docs/benchmarks/elastic`` each is kept in a file of its own, so a whole measurement can be interrupted.
+Each scenario is one round of at most an hour. Another ``--seed`` is another round with another random walk. With
+``--json docs/benchmarks/elastic`` each scenario has its own file, so a whole measurement can be interrupted.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ PLACEMENT = "placement_even"
 MAX_LAG_S = 30.0
 """The lag goal of the built-in pipeline."""
 PROCESSOR_SHARE = 0.5
-"""Peak of the stream that computes, as a share of what the fewest slots reach: more could not make it cheaper."""
+"""Peak of the compute-bound stream, as a share of what the fewest slots reach: more slots could not be cheaper."""
 LONGEST_BATCH_RATIO_LIMIT, KILL_BATCH_LIMIT_S = 2.0, 15.0
 PLACED_LIMITS = {"wait_3s": 0.6, "wait_0": 1.0}
 MEMORY_LIMIT_MB = 2200.0
 KILLS_A_RUN = 20
-"""So that the batches of one run are no older than what telemetry is read back."""
+"""Keeps the batches of one run within the time that telemetry is read back."""
 
 
 LATENCY, KILLS, AT_REST = "latency", "kills", "stack at rest"
@@ -81,9 +82,9 @@ class Size:
         period_s: Seconds between two evaluations.
         length: Share of each stream's length, (0, 1].
         levels: Slots at which batch times are measured.
-        change_rounds: How often executors are changed under a steady load.
+        change_rounds: Rounds of executor changes under a steady load.
         kills: Executors killed.
-        placed_batches: Batches that are measured after a growth.
+        placed_batches: Batches measured after a scale-up.
     """
 
     period_s: float
@@ -99,17 +100,17 @@ QUICK = Size(period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, kil
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
-    """Measure all methods; what fails is reported, and the rest goes on. Interrupted, it returns the figures so far.
+    """Measure all methods. Report failures and continue with the rest. If interrupted, return the figures so far.
 
     Args:
         quick: Few changes, and short streams; unless scenarios are named, only :data:`QUICK_SCENARIOS`.
         scenarios: Which of :data:`SCENARIOS`.
-        seed: Of the random walk and of what is killed.
+        seed: Seed of the random walk and of the kills.
     """
     size, attempts, records = QUICK if quick else WHOLE, Attempts(BENCH), list[Record]()
     chosen = QUICK_SCENARIOS if quick and scenarios is SCENARIOS else scenarios
     wanted = [scenario for scenario in SCENARIOS if scenario in chosen]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     runs: dict[Stream, dict[str, Run]] = {}
     try:
         with (
@@ -131,7 +132,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
 
 
 def _run_stream(contest: Contest, name: str, size: Size, seed: int, runs: dict[Stream, dict[str, Run]]) -> None:
-    """Run a stream by all methods, in an order of the seed: what changes on the machine meets another one first."""
+    """Run a stream with all methods, in an order drawn by the seed: machine effects hit different methods first."""
     wait_ms = 0.0 if name == "processor" else WAIT_MS
     times = contest.batch_times(wait_ms)
     peak = PEAK_ROWS_PER_S
@@ -158,13 +159,13 @@ def _shape(name: str, seed: int) -> Shape:
 
 
 def _decisions(one: Stream, runs: Mapping[str, Run]) -> list[Record]:
-    """Return how long each of our Decisions came after its telemetry."""
+    """Return the time from telemetry to each of our Decisions."""
     waits = runs[LIVE.name].decision_waits if LIVE.name in runs else []
     return percentiles(BENCH, one.name, LIVE.name, "commit_to_decision_p{}_s", waits, DECISION_LIMITS)
 
 
 def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
-    """Return how long executors take after a Decision, and what a change does to the batches around it."""
+    """Return the time from a Decision to its executors, and what a change does to the batches around it."""
     changes = attempts.attempt(
         "latency", LIVE.name, partial(force_changes, cluster, rounds=size.change_rounds, period_s=size.period_s)
     )
@@ -183,7 +184,7 @@ def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
 
 
 def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
-    """Return batch times after a growth, ours against Spark's own placement."""
+    """Return batch times after a scale-up, ours against Spark's own placement."""
     times = {}
     for name, method in PLACED.items():
         measured = attempts.attempt(
@@ -200,7 +201,7 @@ def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]
 
 
 def _kills(cluster: Cluster, attempts: Attempts, size: Size, first_seed: int) -> list[Record]:
-    """Return what killing executors in the middle of changes costs."""
+    """Return the cost of killing executors in the middle of changes."""
     runs = []
     for number in range(-(-size.kills // KILLS_A_RUN)):
         changes, seed = min(KILLS_A_RUN, size.kills - number * KILLS_A_RUN), first_seed + number
@@ -219,7 +220,7 @@ def _kills(cluster: Cluster, attempts: Attempts, size: Size, first_seed: int) ->
 
 
 def _memory() -> list[Record]:
-    """Return the memory of the whole stack at rest, master and worker among it."""
+    """Return the memory of the whole stack at rest, including master and worker."""
     return [_judged("stack at rest", "rss_mb", memory_at_rest_mb(), "MB", MEMORY_LIMIT_MB)]
 
 

@@ -1,4 +1,4 @@
-"""What fixed slots a stream needs, by the time that batches take on this machine: the rivals get the best value."""
+"""The fixed slots that a stream needs, by batch times measured on this machine: rivals get the best value."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from benchmarks.elastic.pipeline import Pipeline
 
 REPEATED = 2
 SIZES_S = (1.0, 3.0)
-"""Batches that are measured, by the seconds of look-ups that a slot gets."""
+"""Batches to measure, by the seconds of look-ups per slot."""
 MOST_COMMITS = 8
-"""A batch of the script takes at most 64 files, which are so many seconds of a stream."""
+"""A batch of the script takes at most 64 files, which hold this many seconds of a stream."""
 UNBOUND_ROWS = (200, 4000)
-"""Rows of the measured batches where a row waits for nothing."""
+"""Rows of the measured batches if rows wait for nothing."""
 
 
 @dataclass(frozen=True)
 class BatchTime:
-    """How long a batch takes on some slots: ``fixed_s + rows * row_s``."""
+    """Batch duration on some slots: ``fixed_s + rows * row_s``."""
 
     fixed_s: float
     row_s: float
 
     @property
     def rows_per_s(self) -> float:
-        """What many rows a batch reach."""
+        """Throughput of very large batches."""
         return 1 / self.row_s
 
 
 def measure(pipeline: Pipeline, feed: Feed, levels: Sequence[int], wait_ms: float) -> dict[int, BatchTime]:
-    """Measure a running pipeline's batches, small and large ones, on each number of slots.
+    """Measure a running pipeline's batches, small and large, on each number of slots.
 
     Args:
-        pipeline: It runs, with an agent.
-        feed: Fills its source table; nobody else does.
+        pipeline: A running pipeline with an agent.
+        feed: The only writer of its source table.
         levels: Slots.
-        wait_ms: What a row's look-up takes; 0 for rows that compute.
+        wait_ms: Duration of a row's look-up; 0 for compute-bound rows.
     """
     times = {}
     for slots in levels:
@@ -48,7 +48,7 @@ def measure(pipeline: Pipeline, feed: Feed, levels: Sequence[int], wait_ms: floa
             pipeline.await_version(pipeline.resize(slots).version)
         sizes = [int(slots * size_s * 1000 / wait_ms) for size_s in SIZES_S] if wait_ms else UNBOUND_ROWS
         points = []
-        for rows in (sizes[0], *(size for _ in range(REPEATED) for size in sizes)):  # the first warms new executors up
+        for rows in (sizes[0], *(size for _ in range(REPEATED) for size in sizes)):  # the first warms up new executors
             since = datetime.now(UTC)
             feed.commit(rows)
             batch = next(b for b in pipeline.await_batches(1, since) if b.rows_in)
@@ -58,7 +58,7 @@ def measure(pipeline: Pipeline, feed: Feed, levels: Sequence[int], wait_ms: floa
 
 
 def fit(points: Sequence[tuple[float, float]]) -> BatchTime:
-    """Fit batch times to points of rows and seconds; neither part is below nothing."""
+    """Fit batch times to points of rows and seconds; both parts are at least zero."""
     rows, seconds = np.array(points, dtype=float).T
     row_s, fixed_s = np.polyfit(rows, seconds, 1)
     return BatchTime(max(float(fixed_s), 0.0), max(float(row_s), 1e-6))
@@ -68,8 +68,8 @@ def longest_lag_s(counts: Sequence[int], batch: BatchTime) -> float:
     """Return the longest time that a row waits for the end of its batch, if a stream runs on fixed slots.
 
     Args:
-        counts: Rows that come at the end of each second.
-        batch: How long batches take.
+        counts: Rows that arrive at the end of each second.
+        batch: Duration of batches.
     """
     now, taken, longest = 1.0, 0, 0.0
     while taken < len(counts):
@@ -87,6 +87,6 @@ def longest_lag_s(counts: Sequence[int], batch: BatchTime) -> float:
 
 
 def needed_slots(counts: Sequence[int], times: Mapping[int, BatchTime], max_lag_s: float) -> int:
-    """Return the fewest slots on which a stream keeps the lag goal; the most there are where none do."""
+    """Return the fewest slots on which a stream keeps the lag goal, or the most slots if none do."""
     keeping = (slots for slots in sorted(times) if longest_lag_s(counts, times[slots]) <= max_lag_s)
     return next(keeping, max(times))

@@ -1,4 +1,4 @@
-"""The embedded cluster as the stack starts it, alone, and what its executors cost: their processes' lives."""
+"""The embedded cluster as the stack starts it, alone, and its executors' process lifetimes, which are its cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ExecutorLife:
         process: The process.
         cores: Its cores.
         begin: When the worker started it, seconds since 1970.
-        end: When it was seen gone, to :data:`POLL_S`; None while it runs.
+        end: When it was seen gone, to within :data:`POLL_S`; None while it runs.
     """
 
     process: ProcessId
@@ -42,15 +42,15 @@ class ExecutorLife:
 
 
 class ExecutorWatch:
-    """Notes the executors of a worker as they come and go, whoever asked for them.
+    """Records the executors of a worker as they come and go, whoever requested them.
 
     Args:
-        worker: Returns the process id of the worker, whose children they are; None while there is none.
+        worker: Returns the process id of the worker, their parent; None if there is none.
     """
 
     def __init__(self, worker: Callable[[], int | None]) -> None:
         self._worker, self._ended = worker, threading.Event()
-        self._lives: dict[psutil.Process, ExecutorLife] = {}  # equal if pid and start are
+        self._lives: dict[psutil.Process, ExecutorLife] = {}  # processes are equal if pid and start time are
         self._mutex = threading.Lock()
 
     def lives(self) -> list[ExecutorLife]:
@@ -59,12 +59,12 @@ class ExecutorWatch:
             return sorted(self._lives.values(), key=lambda life: life.begin)
 
     def alive(self) -> list[ExecutorLife]:
-        """Return those that run."""
+        """Return the running executors."""
         return [life for life in self.lives() if life.end is None]
 
     @contextmanager
     def watching(self) -> Iterator[ExecutorWatch]:
-        """Watch as long as the context lasts."""
+        """Watch while the context lasts."""
         thread = threading.Thread(target=self._run, name="executor-watch", daemon=True)
         thread.start()
         try:
@@ -97,20 +97,20 @@ class ExecutorWatch:
         if any(EXECUTOR in word for word in words):
             process, cores = ProcessId.of(child.pid), int(words[words.index("--cores") + 1])
             with self._mutex:
-                # psutil's own time of a start is off by up to a second: the kernel tells that of the boot in whole ones
+                # psutil's start times are off by up to a second: the kernel reports the boot time in whole seconds
                 self._lives[child] = ExecutorLife(process, cores, time.time() - process.age_s())
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and a worker that run.
+    """A running master and worker.
 
     Attributes:
         root: Folder for everything.
-        address: Where drivers are submitted to.
-        secret: What logs them in.
-        executors: Who comes and goes.
-        restart: Kills a service of the cluster, and starts it again.
+        address: Master address for submitting drivers.
+        secret: Authentication secret of drivers.
+        executors: The watch on its executors.
+        restart: Kills a service of the cluster and starts it again.
     """
 
     root: Path
@@ -120,14 +120,14 @@ class Cluster:
     restart: Callable[[str], None]
 
     def home(self, name: str) -> Home:
-        """Make a home for one pipeline, whose drivers the cluster knows."""
+        """Create a home for one pipeline whose drivers can use the cluster."""
         home = Home(self.root / name)
         home.ensure()
         spark_cluster.write_config(home, self.secret)
         return home
 
     def submit_options(self, home: Home) -> SubmitOptions:
-        """Return what drivers of a home are started with."""
+        """Return the submit options for drivers of a home."""
         return replace(
             spark_env.submit_options(), cluster=EmbeddedCluster(self.address, spark_env.driver_properties(home))
         )
@@ -138,7 +138,7 @@ def embedded_cluster(root: Path) -> Iterator[Cluster]:
     """Run a master and a worker under a folder, and stop them and their executors at the end.
 
     Raises:
-        RuntimeError: If one does not come up.
+        RuntimeError: If one does not start.
     """
     home = Home(root / "cluster")
     secret = secrets.load(home)
@@ -160,7 +160,7 @@ def embedded_cluster(root: Path) -> Iterator[Cluster]:
         with watch.watching():
             yield Cluster(root, spark_cluster.master_url(ports), secret, watch, restart)
     finally:
-        # the worker first: it takes its executors with it
+        # the worker first: its executors end with it
         service_processes.stop(reversed(leaders.values()), home.root)
 
 

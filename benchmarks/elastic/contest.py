@@ -1,4 +1,4 @@
-"""Each stream by each method, round after round, and whether a rival does better than ours."""
+"""Each stream with each method, round after round, and whether a rival beats ours."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from benchmarks.record import Record, at_most, median
 BENCH = "elastic"
 FIXED = "fixed"
 NEVER = ("rows_lost", "rows_doubled")
-"""Figures of which the worst run counts; ours are to be 0."""
+"""Figures for which the worst run counts; ours must be 0."""
 MEASURING_PERIOD_S = 1.0
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Streams by all methods.
+    """Streams with all methods.
 
     Attributes:
-        cluster: Where.
+        cluster: The cluster.
         attempts: Runs the parts.
         period_s: Seconds between two evaluations.
         levels: Slots at which batch times are measured.
@@ -42,7 +42,7 @@ class Contest:
     levels: Sequence[int]
 
     def batch_times(self, wait_ms: float) -> Mapping[int, BatchTime]:
-        """Return how long batches take on this machine, by slots; nothing if that cannot be measured."""
+        """Return batch times on this machine, by slots; empty if measuring them fails."""
 
         def work(name: str) -> Mapping[int, BatchTime]:
             pipeline = make_pipeline(self.cluster, name, LIVE, wait_ms, MEASURING_PERIOD_S)
@@ -53,12 +53,12 @@ class Contest:
         return self.attempts.attempt("batch times", f"wait {wait_ms:g} ms", work) or {}
 
     def run(self, stream: Stream, methods: Sequence[Method], runs: dict[str, Run]) -> None:
-        """Run a stream by methods, one after the other, and note the runs that did not fail by method.
+        """Run a stream with each method in turn, and store the runs that did not fail by method.
 
         Args:
             stream: The stream.
-            methods: Those that size the app.
-            runs: Receives each run when it ends: an interruption loses none that ended.
+            methods: The methods that size the app.
+            runs: Receives each run when it ends: an interruption loses no finished run.
         """
         for method in methods:
             run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))
@@ -70,11 +70,11 @@ class Contest:
 
 
 def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
-    """Return the methods of fixed slots, from those that keep the lag goal for the mean rate to those for the stream.
+    """Return the fixed-slot methods, from the slots that keep the lag goal at the mean rate to those for the stream.
 
     Args:
-        stream: What comes.
-        times: How long batches take, by slots; empty if that is not known, and nor are the slots.
+        stream: The stream.
+        times: Batch times by slots; if they are unknown, this is empty and so is the result.
         max_lag_s: The lag goal.
     """
     if not times:
@@ -118,7 +118,7 @@ def _worst(record: Record, worst: float) -> Record:
 
 
 def _downtime(stream: Stream, method: str, rounds: Sequence[Mapping[str, Run]]) -> Record:
-    """Return the downtime beyond that of the fixed slots of the same round, whose driver never changes."""
+    """Return the downtime beyond that of the same round's fixed slots, whose driver never changes."""
     values = []
     for runs in rounds:
         if method in runs:

@@ -1,7 +1,7 @@
-"""A controller in a process of its own: evaluates when telemetry is committed, at most once a period.
+"""A controller in its own process: evaluates when telemetry is committed, at most once per period.
 
-That is what the DAG ``adapt_<pipeline>`` does, with the same control loop on the same tables, but without Airflow's
-scheduling, and without MLflow: what these cost, ``bench latency`` measures.
+It does the work of the DAG ``adapt_<pipeline>``, with the same control loop on the same tables, but without Airflow's
+scheduling and without MLflow; ``bench latency`` measures what these cost.
 
 Usage: ``python -m benchmarks.elastic.controller SPEC POLICY``, where POLICY is ``live``, ``ratio TRIGGER_S``,
 ``hpa TARGET`` or ``forced SLOTS,SLOTS,... REST_S``.
@@ -35,11 +35,11 @@ from millrace.wiring import control_loop, control_tables, reconciler_for
 LOG = logging.getLogger("controller")
 TELEMETRY = "telemetry/batches"
 POLL_S = 0.5
-"""As the DAG's trigger."""
+"""Same as the DAG's trigger."""
 
 
 def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
-    """Observe, decide and apply, as the DAG's three tasks do, each with a loop of its own."""
+    """Observe, decide and apply like the DAG's three tasks, each with its own loop."""
     try:
         observation = control_loop(spec).observe(request)
         loop = control_loop(spec)
@@ -53,7 +53,7 @@ def evaluate(spec: PipelineSpec, request: Request = NO_REQUEST) -> None:
 
 
 def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
-    """Return an evaluation by batch time over trigger interval; see :mod:`benchmarks.elastic.ratio`."""
+    """Return an evaluation based on batch time over trigger interval; see :mod:`benchmarks.elastic.ratio`."""
     tables = control_tables()
     reconciler = reconciler_for(spec, tables)
     since = datetime.now(UTC)
@@ -75,7 +75,7 @@ def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
 
 
 def hpa_policy(spec: PipelineSpec, target: float) -> Callable[[], None]:
-    """Return a look by processor use; see :mod:`benchmarks.elastic.hpa`."""
+    """Return an evaluation based on processor use; see :mod:`benchmarks.elastic.hpa`."""
     tables = control_tables()
     reconciler = reconciler_for(spec, tables)
     size = spec.executor.cores if spec.executor else 1
@@ -107,7 +107,7 @@ def _resize(
 
 
 def follow(spec: PipelineSpec, evaluate: Callable[[], None]) -> None:
-    """Evaluate after commits of telemetry, at most once a period, until killed."""
+    """Evaluate after telemetry commits, at most once per period, until killed."""
     log, pending, due = CommitFollower(control_tables().lake.log(TELEMETRY), spec.name), False, time.monotonic()
     while True:
         pending |= log.advance()
@@ -118,7 +118,7 @@ def follow(spec: PipelineSpec, evaluate: Callable[[], None]) -> None:
 
 
 def force(spec: PipelineSpec, slots: Sequence[int], rest_s: float) -> None:
-    """Ask for one number of slots after the other, as a person would, and rest after each."""
+    """Request one number of slots after the other, as a person would, with a rest after each."""
     for number in slots:
         evaluate(spec, Request(forced_slots=number, requested_by="bench"))
         time.sleep(rest_s)
@@ -129,7 +129,7 @@ def main(path: str, policy: str, *arguments: str) -> None:
     logging.basicConfig(format="%(asctime)s %(message)s")
     LOG.setLevel(logging.INFO)
     spec = PipelineSpec.model_validate_json(Path(path).read_text(encoding="utf-8"))
-    importlib.import_module("millrace.local.stack.airflow.airflow_local_settings")  # what the scheduler has imported
+    importlib.import_module("millrace.local.stack.airflow.airflow_local_settings")  # the scheduler has imported this
     print("ready", flush=True)
     if policy == "live":
         follow(spec, lambda: evaluate(spec))

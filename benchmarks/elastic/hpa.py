@@ -1,8 +1,8 @@
-"""Executors by processor use: what Kubernetes' HorizontalPodAutoscaler does with the executors as its pods.
+"""Executors by processor use: Kubernetes' HorizontalPodAutoscaler rule with executors as pods.
 
-wanted = ceil(executors x use / target), no change within a tolerance of 0.1, and none down before no look of the
-stabilisation window wanted more. A look is made every 15 s. The window is the rival's best setting on streams that last
-minutes: the default of 300 s would never scale down.
+wanted = ceil(executors x use / target), with no change within a tolerance of 0.1. It scales down only to the highest
+number wanted within the stabilisation window. Evaluations run every 15 s. The window is the rival's best setting on
+streams that last minutes: the default of 300 s would never scale down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Hpa:
     """The rule with its window.
 
     Args:
-        target: Processor use per core of the executors that is aimed at, > 0.
+        target: Target processor use per executor core, > 0.
         cores: Cores of an executor.
         least: Fewest executors.
         most: Most executors.
@@ -33,12 +33,12 @@ class Hpa:
         self._wanted: deque[tuple[float, int]] = deque()
 
     def executors_for(self, now_s: float, used: float, executors: int) -> int:
-        """Return the executors to have next.
+        """Return the next number of executors.
 
         Args:
-            now_s: Time of the look, seconds of any steady clock.
+            now_s: Time of the evaluation, seconds of any steady clock.
             used: Processor seconds per second of all executors.
-            executors: Those that there are, >= 1.
+            executors: Current executors, >= 1.
         """
         ratio = used / (executors * self._cores) / self._target
         wanted = executors if abs(ratio - 1) <= TOLERANCE else math.ceil(executors * ratio)
@@ -50,7 +50,7 @@ class Hpa:
 
 
 class ProcessorUse:
-    """Processor seconds per second of all processes whose command line names a word, their children included.
+    """Processor seconds per second of all processes whose command line contains a word, including their children.
 
     Args:
         word: The word.
@@ -61,7 +61,7 @@ class ProcessorUse:
         self._spent: dict[psutil.Process, float] = {}
 
     def since_last(self, seconds: float) -> float:
-        """Return the use since the last call, so many seconds ago; processes that have ended are left out."""
+        """Return the use since the last call, which was this many seconds ago; ended processes are left out."""
         spent: dict[psutil.Process, float] = {}
         for process in psutil.process_iter(["cmdline"]):
             if any(self._word in part for part in process.info["cmdline"] or ()):

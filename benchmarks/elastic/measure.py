@@ -1,4 +1,4 @@
-"""What a run cost and what it gave: core-seconds of executors, lag, latency, and time in which nothing ran."""
+"""Cost and result of a run: core-seconds of executors, lag, latency, and time in which nothing ran."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRID_S = 0.25
 HICCUP_S = 0.5
 
 Interval = tuple[float, float]
-"""Begin and end, seconds of one clock."""
+"""Start and end, seconds of one clock."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Cores:
     """Cores held over a time.
 
     Attributes:
-        begin: Since when, seconds of the clock.
-        end: Until when; None for longer than anything that is looked at.
-        cores: How many.
+        begin: Start, seconds of the clock.
+        end: End; None if it is after every time of interest.
+        cores: Number of cores.
     """
 
     begin: float
@@ -38,7 +38,7 @@ def core_seconds(held: Iterable[Cores], begin: float, end: float) -> float:
 
 
 def behind_s(timeline: Timeline, until_s: float, max_lag_s: float) -> float:
-    """Return the seconds in which a row had been waiting for longer than the lag goal."""
+    """Return the seconds in which a row had waited longer than the lag goal."""
     return float((timeline.oldest_waiting_s(_grid(until_s)) > max_lag_s).sum() * GRID_S)
 
 
@@ -59,11 +59,11 @@ def latency_s(timeline: Timeline, quantile: float) -> float:
 
 
 def gaps_s(timeline: Timeline, batches: Sequence[Interval]) -> list[float]:
-    """Return how long input waited between two batches, for each two of which it did.
+    """Return how long input waited between consecutive batches, for each pair between which it did.
 
     Args:
         timeline: The run.
-        batches: Begin and end of its batches, in seconds of the run, in their order.
+        batches: Start and end of its batches, in seconds of the run, in order.
     """
     gaps = []
     for (_, end), (begin, _) in pairwise(batches):
@@ -79,17 +79,17 @@ def downtime_s(gaps: Iterable[float], usual_s: float) -> float:
 
     Args:
         gaps: See :func:`gaps_s`.
-        usual_s: The longest gap of a run without changes; what is longer by :data:`HICCUP_S` is no chance.
+        usual_s: The longest gap of a run without changes; gaps longer by :data:`HICCUP_S` are not chance.
     """
     return sum(gap - usual_s for gap in gaps if gap > usual_s + HICCUP_S)
 
 
 def around(batches: Sequence[Interval], change: Interval) -> tuple[float, float] | None:
-    """Return how long the longest batch around a change is, and the one before it; None where either is missing.
+    """Return the duration of the longest batch around a change, and of the batch before; None if either is missing.
 
     Args:
-        batches: Begin and end of each batch, in order.
-        change: Begin and end of the change, seconds of the same clock.
+        batches: Start and end of each batch, in order.
+        change: Start and end of the change, seconds of the same clock.
     """
     before = [end - begin for begin, end in batches if end <= change[0]]
     beside = [end - begin for begin, end in batches if end > change[0] and begin < change[1]]

@@ -1,7 +1,7 @@
-"""Who sizes the app: ours live, and each rival with its best honest settings; all run the same script and executors.
+"""Ways to size the app: ours live, and each rival with its best honest settings; all run the same script and executors.
 
-A rival without the agent is deployed as an app without ``executor``: Spark's settings are all its own, and a change of
-its slots is a driver restart.
+A rival without the agent is deployed as an app without ``executor``: Spark keeps all its own settings, and a change of
+slots restarts the driver.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from millrace.places import SOURCES
 
 SCRIPTS = BUILT_IN.with_name("scripts")
 TRIGGER_S = 3.0
-"""Trigger interval of ``batch_ratio``, which compares batches with it: short against the lag goal of 20 s."""
+"""Trigger interval of ``batch_ratio``, its reference for batch times: short against the lag goal of 20 s."""
 HPA_TARGET = 0.15
-"""Processor use per core at which ``hpa_cpu`` aims: rows that wait for a look-up leave most of a core free."""
+"""Target processor use per core of ``hpa_cpu``: rows that wait for a look-up leave most of a core idle."""
 DYNAMIC = "spark.dynamicAllocation."
 LOCALITY = "spark.locality."
 SPARK_PLACES = {
     "spark.locality.wait": "3s",
     "spark.shuffle.reduceLocality.enabled": "true",
 }
-"""Spark's defaults where ours differ."""
+"""Spark's defaults for settings that ours changes."""
 DRA_TUNED = {
     f"{DYNAMIC}enabled": "true",
     f"{DYNAMIC}executorIdleTimeout": "10s",
     f"{DYNAMIC}shuffleTracking.timeout": "10s",
     "spark.locality.wait": "0",
 }
-"""An executor goes after some batches without work for it, and work spreads over those that are new. With shorter
-timeouts executors go in mid-batch, with shuffle output that is still to be read."""
+"""An executor goes after a few batches without work, and work spreads to new executors. With shorter timeouts executors
+go in mid-batch, with shuffle output that is still needed."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Method:
 
     Attributes:
         name: The method.
-        policy: Arguments of its controller process; empty without one.
-        agent: Whether executors are ours to change while the query runs.
-        master: Where it runs.
-        conf: Spark settings of its own.
+        policy: Arguments of its controller process; empty without a controller.
+        agent: Whether our agent changes executors while the query runs.
+        master: Spark master.
+        conf: Its own Spark settings.
         trigger_s: Trigger interval, seconds; 0 for as soon as possible.
-        slots: The slots that it starts with; None for the fewest.
+        slots: Initial slots; None for the fewest.
         dynamic: Whether Spark's own dynamic allocation is on, between the spec's bounds.
     """
 
@@ -80,12 +80,12 @@ def fixed(name: str, slots: int) -> Method:
 
 
 def spec_for(home: str, method: Method, wait_ms: float, period_s: float) -> PipelineSpec:
-    """Return the spec of the built-in pipeline as a method runs it.
+    """Return the spec of the built-in pipeline for a method.
 
     Args:
         home: The home's folder.
         method: The method.
-        wait_ms: What a row's look-up takes.
+        wait_ms: Duration of a row's look-up.
         period_s: Seconds between two evaluations.
     """
     spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": home})
@@ -105,13 +105,13 @@ def spec_for(home: str, method: Method, wait_ms: float, period_s: float) -> Pipe
 
 
 def first_deployment(spec: PipelineSpec, method: Method, options: SubmitOptions) -> Deployment:
-    """Return what a method starts with."""
+    """Return a method's initial Deployment."""
     first = spec.first_deployment()
     return first if method.agent or method.master == LOCAL else without_agent(spec, first, method, options)
 
 
 def without_agent(spec: PipelineSpec, first: Deployment, method: Method, options: SubmitOptions) -> Deployment:
-    """Return a Deployment whose executors are Spark's: the same size and start as ours, and Spark's own placement."""
+    """Return a Deployment with Spark-managed executors: the same size and start as ours, and Spark's own placement."""
     app = first.apps[spec.app]
     if app.executor is None:
         return first

@@ -1,4 +1,4 @@
-"""One pipeline under test, in a home of its own: started, resized, controlled by a process of its own, and ended."""
+"""One pipeline under test in its own home: started, resized, controlled by a separate process, and ended."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from millrace.run_folder import discovery, driver_records
 from millrace.run_folder.driver_records import DriverRecord
 
 LIMIT_S = 300.0
-"""Longest wait for anything: what takes longer is given up, and its method reported as failed."""
+"""Longest wait for anything; after that the attempt is given up and its method reported as failed."""
 POLL_S = 0.1
 READ_S = 1.0
-"""Between two looks into a table: each costs processor time that the app would have."""
+"""Seconds between two reads of a table: each read takes processor time from the app."""
 END_S = 10.0
 
 
@@ -40,13 +40,13 @@ def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMI
     """Wait for a condition.
 
     Args:
-        condition: What is to come true.
+        condition: Must become true.
         what: The same in words.
         limit_s: Longest wait.
-        every_s: Time between two looks.
+        every_s: Time between two checks.
 
     Raises:
-        RuntimeError: If it does not come true in time.
+        RuntimeError: If it does not become true in time.
     """
     give_up = time.monotonic() + limit_s
     while not condition():
@@ -57,7 +57,7 @@ def wait_until(condition: Callable[[], object], what: str, limit_s: float = LIMI
 
 @dataclass
 class Clock:
-    """The time that its reconciler goes by (UTC): the machine's, unless somebody sets it.
+    """The time that its reconciler uses (UTC): the machine's, unless someone sets it.
 
     Attributes:
         ahead_s: How far it is ahead of the machine's, seconds.
@@ -75,11 +75,11 @@ class Pipeline:
     """A pipeline on the cluster.
 
     Attributes:
-        cluster: Where it runs.
+        cluster: The cluster.
         home: Its own home.
-        spec: What the control loop knows of it.
-        first: The content that it starts with.
-        clock: What its reconciler goes by.
+        spec: Its spec for the control loop.
+        first: Its initial Deployment.
+        clock: The clock of its reconciler.
     """
 
     cluster: Cluster
@@ -112,7 +112,7 @@ class Pipeline:
 
     @contextmanager
     def controlled(self, *policy: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Have a controller process decide while the context lasts; see :mod:`benchmarks.elastic.controller`."""
+        """Let a controller process decide while the context lasts; see :mod:`benchmarks.elastic.controller`."""
         path = self.home.root / "spec.json"
         path.write_text(self.spec.model_dump_json(), encoding="utf-8")
         env = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
@@ -122,28 +122,28 @@ class Pipeline:
             process = subprocess.Popen(argv, cwd=REPO, env=env, stdout=subprocess.PIPE, stderr=log)
         try:
             if process.stdout:
-                process.stdout.readline()  # it has imported everything, as Airflow's scheduler has
+                process.stdout.readline()  # now it has imported everything, like Airflow's scheduler
             yield process
             if process.poll():
                 raise RuntimeError(f"the controller ended with {process.returncode}: {self.log('controller.log')}")
         finally:
-            process.kill()  # what it had under way is the next reconcile's
+            process.kill()  # the next reconcile finishes its unfinished work
             process.wait()
 
     def resize(self, slots: int) -> Deployment:
-        """Commit a version of other slots, which the driver's agent carries out."""
+        """Commit a version with other slots, which the driver's agent carries out."""
         latest = self.latest()
         app = replace(latest.apps[self.spec.app], slots=slots)
         return self._commit(replace(latest, apps={self.spec.app: app}))
 
     def place(self, placement: Mapping[str, tuple[int, ...]]) -> Deployment:
-        """Commit a version in which state partitions are on other workers; the driver's agent moves them."""
+        """Commit a version that places state partitions on other workers; the driver's agent moves them."""
         latest = self.latest()
         app = replace(latest.apps[self.spec.app], placement=placement)
         return self._commit(replace(latest, apps={self.spec.app: app}))
 
     def resize_and_record(self, slots: int) -> None:
-        """Commit a version of other slots, wait until it is carried out, and record the change as `apply` does."""
+        """Commit a version with other slots, wait until it is carried out, and record the change like `apply`."""
         self.carry_out(self.resize(slots).version)
 
     def carry_out(self, version: int) -> None:
@@ -168,15 +168,15 @@ class Pipeline:
         return next(iter(records), None)
 
     def batches(self) -> list[BatchMetrics]:
-        """Return the batches of the last half hour that telemetry knows, in the order in which they ran."""
+        """Return the batches of the last half hour in telemetry, in the order in which they ran."""
         return sound(read_batches(Lake(self.home.lake), self.spec.name, self.spec.app, datetime.now(UTC)))
 
     def intervals(self) -> list[Interval]:
-        """Return begin and end of each of these batches, seconds since 1970."""
+        """Return start and end of each of these batches, seconds since 1970."""
         return [(b.time.timestamp() - b.duration_s, b.time.timestamp()) for b in self.batches()]
 
     def await_batches(self, least: int, since: datetime, limit_s: float = LIMIT_S) -> Sequence[BatchMetrics]:
-        """Return the batches that began after a time, once there are so many."""
+        """Return the batches that started after a time, once there are at least ``least``."""
         chosen: list[BatchMetrics] = []
 
         def enough() -> bool:
@@ -194,17 +194,17 @@ class Pipeline:
     def _stop(self, reconciler: Reconciler) -> None:
         self._commit(replace(self.latest(), running=False))
         reconciler.reconcile()
-        for driver in discovery.find(self.home.run / "drivers", self.spec.name):  # a driver that nobody knows of
+        for driver in discovery.find(self.home.run / "drivers", self.spec.name):  # also drivers without a record
             for process in driver.processes:
                 process.signal(SIGKILL)
         wait_until(lambda: not self.cluster.executors.alive(), "executors that end with their driver", END_S)
 
     def _commit(self, content: Deployment) -> Deployment:
-        # a Decision becomes one version only
+        # a Decision can only become one version
         return self.tables.deployments.commit(replace(content, decision_id=None), content.version)
 
     def reconciler(self) -> Reconciler:
-        """Return what starts and stops its drivers."""
+        """Return the reconciler of its drivers."""
         options = self.cluster.submit_options(self.home)
         run, logs = self.home.run / "drivers", self.home.logs / "drivers"
         return Reconciler(self.spec, self.tables, run, logs, options, clock=self.clock)

@@ -1,4 +1,4 @@
-"""Batch time after 1 -> 4 executors on a stateful query that never stops: placed by ours, and left to Spark."""
+"""Batch time after 1 -> 4 executors on a stateful query that never stops: our placement against Spark's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.elastic.pipeline import Pipeline, wait_until
 
 SCRIPT = Path(__file__).with_name("scripts") / "busy_state.py"
 WARM_BATCHES, SKIPPED_BATCHES = 3, 4
-"""Those after the growth that are skipped load state and warm new workers up; a move takes one to three."""
+"""Skipped batches after the scale-up load state and warm up new workers; a move takes one to three."""
 PARTITIONS = 16
 FEW, MANY = 2, 8
 """Slots: one executor, and four."""
@@ -25,7 +25,7 @@ GROWING = {
     "spark.dynamicAllocation.shuffleTracking.enabled": "false",
     **{f"spark.dynamicAllocation.{bound}Executors": "1" for bound in ("min", "initial", "max")},
 }
-"""The script asks for executors itself, once it has stopped Spark's own allocation."""
+"""The script requests executors itself, after stopping Spark's own allocation."""
 OURS = "live"
 PLACED: Mapping[str, Method] = {
     OURS: LIVE,
@@ -35,13 +35,13 @@ PLACED: Mapping[str, Method] = {
 
 
 def batch_time_s(cluster: Cluster, name: str, method: Method, batches: int) -> float:
-    """Return the median batch time on four executors, after growth from one.
+    """Return the median batch time on four executors, after scaling up from one.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        batches: How many batches are measured.
+        method: The placement method.
+        batches: Number of batches to measure.
     """
     with grown(cluster, name, method) as pipeline:
         measured = pipeline.await_batches(SKIPPED_BATCHES + batches, datetime.now(UTC))
@@ -63,14 +63,14 @@ def grown(
     """Run the query, and yield it once it has grown from one executor to four.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
+        method: The placement method.
         options: Options of the script.
-        script: Makes the query.
+        script: Builds the query.
         partitions: State partitions of each stage.
-        conf: Spark settings of its own.
-        jars: Jars of its own.
+        conf: Additional Spark settings.
+        jars: Additional jars.
         scheme: File system of the checkpoint, with its colon; empty for the default one.
     """
     home = cluster.home(name)

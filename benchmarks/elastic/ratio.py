@@ -1,7 +1,7 @@
 """Batch time over trigger interval with thresholds: what SPARK-24815 proposes for Structured Streaming.
 
-The thresholds, and how many executors come and go, are those of the allocation manager that Spark has for DStreams
-(``org.apache.spark.streaming.scheduler.ExecutorAllocationManager``), which goes by the same ratio.
+The thresholds, and the number of executors that come and go, are those of Spark's allocation manager for DStreams
+(``org.apache.spark.streaming.scheduler.ExecutorAllocationManager``), which uses the same ratio.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ UP_RATIO, DOWN_RATIO = 0.9, 0.3
 
 
 def executors_for(ratio: float, executors: int, least: int, most: int) -> int:
-    """Return the executors to have next.
+    """Return the next number of executors.
 
     Args:
-        ratio: Mean batch time over the trigger interval; 0 where no batch ran.
-        executors: Those that there are.
+        ratio: Mean batch time over the trigger interval; 0 if no batch ran.
+        executors: Current executors.
         least: Fewest allowed.
         most: Most allowed.
     """

@@ -38,13 +38,13 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run measured.
+    """The measurements of a run.
 
     Attributes:
         figures: Values of :data:`FIGURES`.
         gaps: How long input waited between two batches, seconds.
-        trigger_s: Trigger interval, for which input waits without any change, seconds.
-        decision_waits: From each evaluation's newest commit of telemetry to its Decision's commit, seconds.
+        trigger_s: Trigger interval, seconds: input waits this long even without a change.
+        decision_waits: From each evaluation's newest telemetry commit to its Decision's commit, seconds.
     """
 
     figures: dict[str, float]
@@ -62,14 +62,14 @@ def run_stream(cluster: Cluster, name: str, stream: Stream, method: Method, peri
     """Run a stream to its end, and compare its results with a batch computation.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        stream: What comes.
-        method: Who sizes the app.
+        stream: The stream.
+        method: The method that sizes the app.
         period_s: Seconds between two evaluations.
 
     Raises:
-        RuntimeError: If the app does not start, or does not get through.
+        RuntimeError: If the app does not start, or does not finish the stream.
     """
     pipeline = make_pipeline(cluster, name, method, stream.wait_ms, period_s)
     source, results = source_of(pipeline.home), results_of(pipeline.home)
@@ -102,7 +102,7 @@ def run_stream(cluster: Cluster, name: str, stream: Stream, method: Method, peri
 
 
 def make_pipeline(cluster: Cluster, name: str, method: Method, wait_ms: float, period_s: float) -> Pipeline:
-    """Make the pipeline of a run; its parts are described at :func:`run_stream`."""
+    """Make the pipeline of a run; for the parameters see :func:`run_stream`."""
     home = cluster.home(name)
     spec = spec_for(str(home.root), method, wait_ms, period_s)
     return Pipeline(cluster, home, spec, first_deployment(spec, method, cluster.submit_options(home)))
@@ -127,7 +127,7 @@ def _spans(timeline: Timeline) -> list[Cores]:
 
 
 def _executor_changes(lives: Iterable[ExecutorLife], at: float, done_s: float) -> int:
-    """Return how many executors came or went while rows came or waited."""
+    """Return how many executors came or went while rows arrived or waited."""
     moments = [moment - at for life in lives for moment in (life.begin, life.end) if moment is not None]
     return sum(0 < moment < done_s for moment in moments)
 

@@ -1,4 +1,4 @@
-"""Changes of executors under a steady load: what they do to batches, and what if executors are killed meanwhile."""
+"""Changes of executors under a steady load: their effect on batches, and what happens if executors are killed."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ RATE_ROWS_PER_S = 15.0
 """Fits on one executor."""
 WARM_S = 10.0
 REST_S = 6.0
-"""Between two changes: some batches on the new executors."""
+"""Seconds between two changes: some batches on the new executors."""
 ROUND = (4, 2, 8, 2)
 """One executor more, back, three more, back."""
 KILL_SLOTS = (4, 8, 2)
 AFTER_KILL_S = 5.0
-"""A batch that began so long after a kill is around it still."""
+"""A batch that starts within this time after a kill still counts as around it."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What forced changes under a steady load were like.
+    """Results of forced changes under a steady load.
 
     Attributes:
         ups: The changes to more executors.
-        around: Longest batch around each change, and the one before it, seconds.
+        around: Longest batch around each change, and the batch before it, seconds.
     """
 
     ups: list[Change]
@@ -46,13 +46,13 @@ class Changes:
 
 @dataclass(frozen=True)
 class Kills:
-    """What killing executors in the middle of changes did.
+    """Results of killing executors in the middle of changes.
 
     Attributes:
-        kills: How many were killed.
+        kills: Number of killed executors.
         longest_batch_s: Longest batch around a kill.
-        rows_lost: Rows that the results lack.
-        rows_doubled: Rows that they hold more than once.
+        rows_lost: Rows missing from the results.
+        rows_doubled: Rows that the results contain more than once.
     """
 
     kills: int
@@ -62,12 +62,12 @@ class Kills:
 
 
 def force_changes(cluster: Cluster, name: str, rounds: int, period_s: float) -> Changes:
-    """Have the control loop carry out numbers of slots that a person asks for.
+    """Make the control loop carry out slot requests as if by a person.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        rounds: How often :data:`ROUND` is asked for.
+        rounds: Number of passes through :data:`ROUND`.
         period_s: Seconds between two reports of the app.
     """
     pipeline = make_pipeline(cluster, name, LIVE, WAIT_MS, period_s)
@@ -91,11 +91,11 @@ def kill_executors(cluster: Cluster, name: str, changes: int, period_s: float, s
     """Kill an executor at some moment of each change, up and down.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        changes: How many changes.
+        changes: Number of changes.
         period_s: Seconds between two reports of the app.
-        seed: Fixes who is killed and when.
+        seed: Determines the victims and moments.
     """
     pipeline, chance = make_pipeline(cluster, name, LIVE, WAIT_MS, period_s), random.Random(seed)  # noqa: S311
     source, results, kills = source_of(pipeline.home), results_of(pipeline.home), list[float]()

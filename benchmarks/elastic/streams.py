@@ -1,8 +1,8 @@
-"""The streams: how many flights come each second. All bring flights of a whole day, in order of event time.
+"""The streams: how many flights arrive each second. All contain flights of a whole day, in order of event time.
 
-Rows are bound by waiting (a look-up that leaves the processor free), but for ``processor``, whose look-ups cost nothing
-but processor time: executors beside each other on this machine do not make it faster, and paying for them is a mistake.
-Nothing was tuned on ``walk``, a random walk by seed, and ``taxis``, a recorded day.
+Rows are bound by waiting (a look-up that leaves the processor free), except in ``processor``, whose look-ups use only
+processor time: more executors on this machine do not make it faster, and paying for them is a mistake. Nothing was
+tuned on ``walk``, a random walk by seed, or ``taxis``, a recorded day.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from millrace.local.feeds.replay_clock import Clock, Replay
 
 WAIT_MS = 60.0
 PEAK_ROWS_PER_S = 72.0
-"""Needs three of four executors: room above, and a sixth of it fits on one."""
+"""Needs three of four executors, which leaves headroom; a sixth of it fits on one."""
 FOLD_DAYS = 28
 WALK_POINTS, WALK_SD, LEAST_OF_WALK = 24, 0.6, 0.05
 
@@ -35,7 +35,7 @@ class Stream:
     Attributes:
         name: The scenario.
         counts: Rows of each second.
-        wait_ms: What a row's look-up takes.
+        wait_ms: Duration of a row's look-up.
     """
 
     name: str
@@ -44,16 +44,16 @@ class Stream:
 
     @property
     def mean(self) -> float:
-        """Mean rate, rows a second."""
+        """Mean rate, rows per second."""
         return sum(self.counts) / len(self.counts)
 
     def rate(self, second: float) -> float:
-        """Return the rows that come in the second that ends now."""
+        """Return the rows that arrive in the second that ends now."""
         index = int(second) - 1
         return float(self.counts[index]) if index < len(self.counts) else 0.0
 
     def rows(self) -> pa.Table:
-        """Return its rows in their order, and one a day later, which closes every window before it."""
+        """Return its rows in order, and one a day later, which closes all earlier windows."""
         total = sum(self.counts)
         replay = Replay(
             Clock(fold_days=FOLD_DAYS, day_s=1.0, rate_scale=float(-(-total // _day().num_rows))), flights()
@@ -69,17 +69,17 @@ def step6(share: float) -> float:
 
 
 def sawtooth(share: float) -> float:
-    """Three rises, each of which ends at once."""
+    """Three rises, each with a sudden end."""
     return 0.1 + 0.9 * (share * 3 % 1)
 
 
 def silence(share: float) -> float:
-    """An evening, a night without a row, and the morning."""
+    """An evening, a night without rows, and the morning."""
     return 0.6 if share < 0.25 else 0.0 if share < 0.65 else 1.0
 
 
 def day(share: float) -> float:
-    """The flights' day: nearly nothing by night, two humps by day."""
+    """The flights' day: almost nothing at night, two humps by day."""
     hours = _hours()
     return float(np.interp(share * 24, np.arange(24) + 0.5, hours, period=24) / hours.max())
 
@@ -96,10 +96,10 @@ def random_walk(seed: int) -> Shape:
 
 
 def taxis() -> Shape:
-    """Return the positions that the taxis of San Francisco sent in the first recorded day.
+    """Return the positions that the taxis of San Francisco sent on the first recorded day.
 
     Raises:
-        FileNotFoundError: If the trace is not there.
+        FileNotFoundError: If the trace is missing.
     """
     import pyarrow.parquet as pq
 
@@ -116,8 +116,8 @@ def stream(name: str, shape: Shape, length_s: int, peak: float = PEAK_ROWS_PER_S
         name: The scenario.
         shape: Its rate over time.
         length_s: Its length, seconds.
-        peak: Its highest rate, rows a second.
-        wait_ms: What a row's look-up takes.
+        peak: Its highest rate, rows per second.
+        wait_ms: Duration of a row's look-up.
     """
     sofar = np.floor(np.cumsum([peak * shape(second / length_s) for second in range(length_s)]) + 1e-9)
     return Stream(name, tuple(np.diff(sofar, prepend=0.0).astype(int).tolist()), wait_ms)

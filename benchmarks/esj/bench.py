@@ -1,4 +1,4 @@
-"""How well a stream join adapts and passes messages: ``./millrace bench esj``."""
+"""Measure how well a stream join adapts and passes messages: ``./millrace bench esj``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SCENARIOS = parts.scenarios(PARTS)
 
 
 def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS), seed: int = 0) -> list[Record]:
-    """Measure parts.
+    """Run scenarios.
 
     Args:
         quick: Fewer cases and seeds.
-        scenarios: Names of those that are measured.
-        seed: Other runs for another seed.
+        scenarios: Names of the scenarios to run.
+        seed: Another seed gives other runs.
     """
     return judged(parts.measure(PARTS, scenarios, quick, seed), (*TARGETS, *protocol_targets.TARGETS))

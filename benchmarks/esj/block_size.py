@@ -1,6 +1,7 @@
-"""Block sizes of both methods against every block size that there is, on random joins.
+"""Block sizes of both methods against all possible block sizes, on random joins.
 
-A mismatch is a case in which a method's size costs more than the best that fits, or does not fit though one does.
+A mismatch is a case in which a method's size costs more than the best feasible size, or is infeasible although a
+feasible one exists.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from millrace.optimizers.esj.block_size import block_size, cost, fits
 BENCH, SCENARIO = "esj", "block_size"
 CASES, QUICK_CASES = 200_000, 20_000
 CAPACITY = 500
-"""W at most: every size up to half of it is tried."""
+"""Highest W: every size up to half of it is tried."""
 ROUNDING = 1e-12
 METHODS = {"literal": "literal", "ours": "optimum"}
 
@@ -31,7 +32,7 @@ class Case:
 
 
 def cases(count: int, seed: int = 0) -> Iterator[Case]:
-    """Yield random joins, from nearly idle to a tenth more than can be served."""
+    """Yield random joins, from nearly idle to a tenth above capacity."""
     rng = np.random.default_rng(seed)
     capacity = rng.integers(2, CAPACITY, count, endpoint=True)
     held, alpha = rng.uniform(0, 1.1, count) * capacity, rng.uniform(0.01, 0.79, count)
@@ -40,7 +41,7 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
 
 
 def brute_force(case: Case) -> float | None:
-    """Return the least cost of all block sizes that fit; None if none does."""
+    """Return the least cost of all feasible block sizes; None if none is feasible."""
     x, w, alpha = case.held, case.capacity, case.alpha
     sizes = np.arange(1, w + 1)
     sizes = sizes[(sizes <= w / 2) & (sizes + x <= w)]
@@ -48,7 +49,7 @@ def brute_force(case: Case) -> float | None:
 
 
 def records(quick: bool, first: int = 0) -> Iterator[Record]:
-    """Count the mismatches of each method, how often what it gives does not fit, and what it costs where it does.
+    """Measure each method's mismatches, its share of infeasible sizes, and its cost when feasible.
 
     Args:
         quick: Fewer cases.
@@ -69,7 +70,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def _differs(case: Case, size: int, least: float | None) -> bool:
-    if least is None:  # nothing fits, and the least that can be done is defined
+    if least is None:  # nothing is feasible; the best effort is defined
         return size != 1
     if not fits(size, case.held, case.capacity):
         return True

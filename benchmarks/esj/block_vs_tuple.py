@@ -1,7 +1,7 @@
-"""Blocks against tuples one at a time: messages, bytes and serialising a tuple, and the unevenness that blocks cost.
+"""Blocks against tuples one at a time: messages, bytes and serialising per tuple, and the unevenness that blocks cost.
 
-The communication paper's own claim ([ESJ-C] "Reducing Serialization") in the currency it is paid in. The rival is
-two-phase forwarding as it was before blocks: the same chain with a block of one tuple.
+The communication paper's own claim ([ESJ-C] "Reducing Serialization"), measured in its own units. The rival is
+two-phase forwarding before blocks: the same chain with a block of one tuple.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from millrace.joins.mp2pf.rules import Rules
 BENCH = "esj"
 BLOCKS, QUICK_BLOCKS = (4, 16, 64, 256), (4, 16, 64)
 MAIN = 64
-"""The size that the rival is set against by name; the others have theirs in the scenario's."""
+"""The block size of the main comparison with the rival; scenarios of other sizes are named after theirs."""
 WORKERS = 4
 WINDOW, QUICK_WINDOW = 1000, 160
-"""Event time that partners may be apart; one tuple of each stream comes a unit."""
+"""Largest event-time distance of partners; one tuple of each stream arrives per time unit."""
 WINDOWS_FED = 7
 
 
@@ -38,13 +38,13 @@ def records(quick: bool) -> Iterator[Record]:
 
 
 def costs(scenario: str, method: str, fed: Fed, block: int = 1) -> Iterator[Record]:
-    """Yield what a tuple cost.
+    """Yield the costs per tuple.
 
     Args:
         scenario: Its name.
         method: Its name.
-        fed: What the chain did.
-        block: Tuples of a block.
+        fed: Result of feeding the chain.
+        block: Tuples per block.
     """
     traffic, n = fed.traffic, fed.tuples
     figures = {

@@ -1,4 +1,4 @@
-"""A run of a join's policy on a simulated join: the live loop's code, without Spark."""
+"""Run a join's policy on a simulated join, with the live loop's code but without Spark."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ IDLE = AppSignals(APP, SLOTS, SLOTS, False, None, None, None, None, 1, 1, None, 
 
 
 def follow(arrivals: Ints, policy: JoinPolicy, cluster: JoinCluster | None = None) -> JoinPlant:
-    """Let a policy set a join until its load ends.
+    """Let a policy control a join until its load ends.
 
     Args:
         arrivals: Tuples of each stream in each second, shape (T, 2).
         policy: The policy.
-        cluster: What does not vary.
+        cluster: The constant parameters.
 
     Returns:
         The plant after its last period.

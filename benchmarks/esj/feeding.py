@@ -1,4 +1,4 @@
-"""Two streams of one rate through a chain: what it costs once windows are full."""
+"""Two streams of equal rate through a chain, and what it costs once windows are full."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Fed:
     """What a chain did.
 
     Attributes:
-        traffic: After the first windows were full.
-        tuples: Of both streams that came meanwhile.
+        traffic: Traffic after the first windows were full.
+        tuples: Tuples of both streams that arrived in that time.
         met: All pairs that met.
         difference: Highest workload difference of two neighbours in a stream, at quiescence.
     """
@@ -35,11 +35,11 @@ class Fed:
 
 
 def streams(tuples: int, seed: int) -> Streams:
-    """Return two streams of one tuple a time unit each.
+    """Return two streams of one tuple per time unit each.
 
     Args:
-        tuples: Of each stream.
-        seed: Of keys, counts and values.
+        tuples: Tuples per stream.
+        seed: Seed of keys, counts and values.
     """
     rng = random.Random(seed)  # noqa: S311 - draws, no secrets
 
@@ -50,17 +50,17 @@ def streams(tuples: int, seed: int) -> Streams:
 
 
 def feed(both: Streams, rules: Rules, workers: int, block: int) -> Fed:
-    """Feed a chain block by block, each stream in turn, until both end.
+    """Feed a chain block by block, alternating the streams, until both end.
 
     Args:
-        both: Streams of one length.
-        rules: Of the chain.
+        both: Streams of equal length.
+        rules: Rules of the chain.
         workers: m.
-        block: Tuples of a block.
+        block: Tuples per block.
     """
     chain, warm = Chain(rules, workers, block), Traffic()
     traffic, counted, difference = warm, 0, 0
-    # a tuple leaves when the other stream's tuples of its window have come, and blocks behind it have passed it on
+    # a tuple leaves once the other stream's tuples of its window have arrived and later blocks have passed it on
     full = rules.window_r + rules.window_s + 2 * block
     length = len(both[0])
     for at in range(0, length, block):

@@ -1,7 +1,7 @@
 """Random interleavings of MP-2PF: pairs lost and doubled, and workload differences at quiescence.
 
-Ours meets links that lose, double and reorder, workers that come and go and blocks that change in size. The letter of
-the paper knows none of that, and no end of a stream: it gets links that are perfect, and still fails.
+Ours faces links that lose, double and reorder messages, workers that come and go, and changing block sizes. The paper's
+literal protocol handles none of that, nor the end of a stream: it gets perfect links, and still fails.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RIVAL_RUNS, QUICK_RIVAL_RUNS = 10_000, 600
 CHUNK = 1_000
 PROCESSES = 2
 TUPLES = 30
-"""Of both streams together, at most."""
+"""Most tuples of both streams together."""
 WINDOWS = (0, 1, 3, 8, 1000)
 
 
@@ -32,9 +32,9 @@ class Method:
     """A reading of the protocol.
 
     Attributes:
-        rules: Of its workers; windows are drawn anew for each run.
-        disturbed: Messages may be lost, doubled and overtaken, workers may come and go.
-        flush: Both streams end with a punctuation.
+        rules: Rules of its workers; windows are drawn for each run.
+        disturbed: Whether messages may be lost, doubled and overtaken, and workers may come and go.
+        flush: Whether both streams end with a punctuation.
     """
 
     rules: Rules
@@ -78,17 +78,17 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
 
 
 def tally(method: Method, runs: int, first: int = 0) -> Outcome:
-    """Return what a method's runs add up to.
+    """Return the summed outcome of a method's runs.
 
     Args:
         method: A reading of the protocol.
-        runs: How many.
+        runs: Number of runs.
         first: Seed of the first run.
     """
     end = first + runs
     chunks = [range(at, min(at + CHUNK, end)) for at in range(first, end, CHUNK)]
     total = Outcome()
-    # a fork of a process that has threads may hang: these start afresh
+    # a fork of a process with threads may hang, so these processes are spawned
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         for part in pool.map(partial(run_chunk, method), chunks):
             total = total.plus(part)
@@ -96,11 +96,11 @@ def tally(method: Method, runs: int, first: int = 0) -> Outcome:
 
 
 def run_chunk(method: Method, seeds: range) -> Outcome:
-    """Return what some runs add up to.
+    """Return the summed outcome of some runs.
 
     Args:
         method: A reading of the protocol.
-        seeds: One a run.
+        seeds: One per run.
     """
     total = Outcome()
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""The paper's policy and ours on the same loads: what they shed, how often they scale, how long tuples wait."""
+"""The paper's policy and ours on the same loads: how much they shed, how often they scale, how long tuples wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIGURES = {
     "worker_s": "worker-s",
 }
 METHODS: Mapping[str, Mapping[str, Any]] = {"literal": {"trigger": "window", "block_size": "literal"}, "ours": {}}
-"""Options of each; thresholds, base of shedding and times are the defaults of both."""
+"""Options of each method; thresholds, base of shedding and times are the defaults of both."""
 
 
 def setting(method: str, cluster: JoinCluster) -> JoinPolicy:
@@ -39,7 +39,7 @@ def setting(method: str, cluster: JoinCluster) -> JoinPolicy:
 
 
 def scores(scenario: str, method: str, seeds: Iterable[int]) -> list[JoinScore]:
-    """Run a method on a load, once a seed."""
+    """Run a method on a load, once per seed."""
     cluster = JoinCluster()
     policy = setting(method, cluster)
     return [follow(arrivals(scenario, seed), policy, cluster).score() for seed in seeds]

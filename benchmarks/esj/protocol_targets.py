@@ -1,4 +1,4 @@
-"""What is aimed at by message passing."""
+"""Targets of message passing."""
 
 from __future__ import annotations
 

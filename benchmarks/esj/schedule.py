@@ -1,4 +1,4 @@
-"""A random course of a chain: which event is next, what is lost, doubled or overtaken, when workers come and go."""
+"""A random course of a chain: the next event, lost, doubled or overtaken messages, and workers that come and go."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Choose = Callable[[int], int]
 """Picks one of the numbers 0..n-1."""
 MOST_WORKERS = 5
 MOST_STEPS = 20_000
-"""Events after which a course that still has not come to rest is said to make no progress."""
+"""A course that has not come to rest after this many events counts as stuck."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What happens at most, beside blocks and deliveries.
+    """Limits of a course, in addition to blocks and deliveries.
 
     Attributes:
-        rows: Tuples of R and of S, in the order in which they come; the second item of each is its number.
-        workers: At the start.
-        block: At the start.
-        in_order: Links keep the order of messages.
-        losses: Messages lost.
-        doubles: Messages that come twice.
-        changes: Workers added or removed, and block sizes changed.
-        flush: Both streams end.
+        rows: Tuples of R and of S, in order of arrival; the second item of each is its number.
+        workers: Workers at the start.
+        block: Block size at the start.
+        in_order: Whether links keep the order of messages.
+        losses: Most lost messages.
+        doubles: Most messages delivered twice.
+        changes: Most workers added or removed, and block sizes changed.
+        flush: Whether both streams end.
     """
 
     rows: tuple[tuple[Row, ...], tuple[Row, ...]]
@@ -44,16 +44,16 @@ class Course:
 
 @dataclass
 class Outcome:
-    """What came of a course, or of several.
+    """Result of one or more courses.
 
     Attributes:
         pairs: Pairs within the windows.
         lost: Pairs within the windows that never met.
-        doubled: Meetings beyond a pair's first, and those of no pair.
+        doubled: Meetings beyond a pair's first, and meetings outside the windows.
         over: Highest excess of a workload difference over the block at quiescence, >= 0.
-        left: Tuples that never left the chain though both streams ended.
+        left: Tuples that never left the chain although both streams ended.
         stuck: Courses whose chain did not come to rest.
-        quiescent: How often differences were looked at.
+        quiescent: Number of checks of the differences.
     """
 
     pairs: int = 0
@@ -84,7 +84,7 @@ class _Player:
         self.widest = self.chain.block
         self.losses, self.doubles = self.course.losses, self.course.doubles
         self.changes = self.course.changes
-        # no later tuple is older than this, by how many came
+        # no later tuple is older than this, by the number of arrived tuples
         self.clocks = []
         for rows in self.course.rows:
             clocks, clock = [AFTER_ALL], AFTER_ALL
@@ -123,7 +123,7 @@ class _Player:
             self.chain.feed(stream, rows[at:until], self.clocks[stream][until])
 
     def _step(self) -> bool:
-        """Let one message arrive, be lost or come twice, or a timer expire; say whether there was anything to do."""
+        """Deliver, lose or double one message, or let a timer expire; return whether there was anything to do."""
         queues = [(i, d) for i, link in enumerate(self.chain.links) for d in (0, 1) if link[d]]
         if not queues or self.choose(24) == 0:
             owed = self.chain.owed()
@@ -177,10 +177,10 @@ class _Player:
         return max(over, 0)
 
     def _can_be_even(self, stream: int) -> bool:
-        """Say whether a successor may not have more than a block more either.
+        """Return whether a successor must not have more than a block more either.
 
-        Tuples flow one way only: what the predecessor lacks after a change of workers, or because late tuples expired
-        there before the newer ones ahead of them, only new tuples bring.
+        Tuples flow one way only. A predecessor may lack tuples after a change of workers, or because late tuples
+        expired there before the newer ones ahead of them. Only new tuples can fill that gap.
         """
         rows, since = self.course.rows[stream], self.before_change[stream]
         if any(row[0] > after[0] for row, after in pairwise(rows)):
@@ -201,9 +201,9 @@ def play(course: Course, rules: Rules, choose: Choose) -> Outcome:
     """Run a course to its end.
 
     Args:
-        course: What comes, and what may happen.
-        rules: Of the workers.
-        choose: Who decides what is next; any pick leads to a possible course.
+        course: Its tuples and limits.
+        rules: Rules of the workers.
+        choose: Picks the next event; any pick leads to a possible course.
     """
     return _Player(Chain(rules, course.workers, course.block), course, choose).play()
 
@@ -212,9 +212,9 @@ def random_course(choose: Choose, tuples: int, *, disturbed: bool = True) -> Cou
     """Return a small course.
 
     Args:
-        choose: Who decides.
-        tuples: Of both streams together, at most.
-        disturbed: Messages may be lost, doubled and overtaken, workers may come and go.
+        choose: Makes all choices.
+        tuples: Most tuples of both streams together.
+        disturbed: Whether messages may be lost, doubled and overtaken, and workers may come and go.
     """
     rows = []
     half = tuples // 2

@@ -1,4 +1,4 @@
-"""Source-sharing tasks: one chain for all, against a copy of the streams and a chain for each.
+"""Source-sharing tasks: one chain for all, against a chain and a copy of the streams per task.
 
 Reference: [ESJ-C] "Eliminating Stream Duplication".
 """
@@ -24,7 +24,7 @@ Wanted = Mapping[str, Counter[tuple[Row, Row]]]
 
 
 def records(quick: bool) -> Iterator[Record]:
-    """Run every number of tasks; a copy's chain is run once for each task, with the task's own windows.
+    """Run every number of tasks; a copy's chain runs once per task, with the task's own windows.
 
     Args:
         quick: A smaller window, fewer numbers of tasks.
@@ -43,11 +43,11 @@ def records(quick: bool) -> Iterator[Record]:
 
 
 def tasks(n: int, window: int) -> list[Task]:
-    """Return different tasks: by key, or by the difference of counts, windows from a quarter to the whole.
+    """Return different tasks: by key, or by the difference of counts, windows from a quarter to the full width.
 
     Args:
-        n: How many.
-        window: The widest; the first task's.
+        n: Number of tasks.
+        window: The widest window; the first task's.
     """
     spans = (window, window // 2, window // 4)
     return [Task(f"task{i}", -spans[i % 3], spans[i % 3], partial(PREDICATES[i % 2], i)) for i in range(n)]
@@ -65,7 +65,7 @@ PREDICATES = (_same_key, _near_counts)
 
 
 def _cost(scenario: str, method: str, chains: Sequence[Fed]) -> Iterator[Record]:
-    # every chain is fed the same tuples, but its own windows are full at another time
+    # every chain gets the same tuples, but its windows fill at a different time
     for figure, unit in (("messages", "messages"), ("bytes", "bytes")):
         value = sum(getattr(fed.traffic, figure) / fed.tuples for fed in chains)
         yield Record(BENCH, scenario, method, f"{figure}_per_tuple", value, unit, n=len(chains))
@@ -74,7 +74,7 @@ def _cost(scenario: str, method: str, chains: Sequence[Fed]) -> Iterator[Record]
 
 
 def _wanted(task: Task, both: Streams) -> Counter[tuple[Row, Row]]:
-    # times are positions: what a window cannot reach need not be tried
+    # times are positions: pairs beyond the window need no check
     reach = int(max(task.before, -task.after)) + 1
     near = ((r, s) for r in both[0] for s in both[1][max(0, int(r[0]) - reach) : int(r[0]) + reach])
     return Counter((r, s) for r, s in near if task.wants(r, s))
@@ -82,6 +82,6 @@ def _wanted(task: Task, both: Streams) -> Counter[tuple[Row, Row]]:
 
 def _results(scenario: str, every: Sequence[Task], shared: Fed, wanted: Wanted) -> Iterator[Record]:
     found = {name: Counter(pairs) for name, pairs in results(every, shared.met).items()}
-    # counted, so that what is found twice differs too
+    # counted, so that duplicates differ too
     different = sum(((found[t.name] - wanted[t.name]) + (wanted[t.name] - found[t.name])).total() for t in every)
     yield Record(BENCH, scenario, "ours", "matches_different", different, "pairs", n=len(every))

@@ -1,10 +1,10 @@
 """The join's Spark job against Spark's own stream-stream join, on the same flights and weather in one run.
 
-Flights of 2013 meet the weather of their airport within an hour. The second task, a delayed flight with the next
-departures of its plane, makes a second query of Spark's and further copies of the flights. Processor time is that of
-the whole tree of processes, driver, JVM and Python workers, over all micro-batches but the first, in which the JVM
-compiles. Rivals take turns, so that none has the warmer JVM; Spark's writes plain Parquet, which costs less than the
-Delta tables of ours, and has its default state store.
+Flights of 2013 meet the weather of their airport within an hour. The second task joins a delayed flight with the next
+departures of its plane; Spark needs a second query and further copies of the flights for it. Processor time covers the
+whole process tree (driver, JVM and Python workers) over all micro-batches but the first, in which the JVM compiles.
+Methods take turns, so none has the warmer JVM. Spark's join writes plain Parquet, which costs less than our Delta
+tables, and uses its default state store.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Size:
     """How much is measured.
 
     Attributes:
-        scenario: What it is called.
+        scenario: Its name.
         flights: Rows of the flights.
-        batches: Micro-batches of a run, the first of which is not counted.
+        batches: Micro-batches of a run; the first one is not counted.
         runs: Runs of each method.
-        tasks: What is joined.
+        tasks: The joins.
     """
 
     scenario: str
@@ -63,8 +63,8 @@ FULL = (
     Size("spark_join_large_batches", 120_000, 8, 1),
     Size("spark_join_two_tasks", 60_000, 8, 3, (WEATHER, NEXT_LEG)),
 )
-"""Larger ones take minutes a run: with three airports for keys, Spark's join compares each row with a third of all that
-it keeps."""
+"""Larger sizes take minutes per run: with three airports as keys, Spark's join compares each row with a third of its
+state."""
 QUICK = (Size("spark_join", 40_000, 3, 1),)
 
 
@@ -82,7 +82,7 @@ def records(quick: bool) -> Iterator[Record]:
 
 
 def write_source(folder: Path, size: Size) -> None:
-    """Write both streams as files, in the order of their time, two a micro-batch."""
+    """Write both streams as files, in order of time, two per micro-batch."""
     for name, rows in _streams(size.flights).items():
         (folder / name).mkdir(parents=True)
         for i in range(2 * size.batches):
@@ -141,7 +141,7 @@ def _measured(spark: SparkSession, folder: Path, size: Size) -> Iterator[Record]
 
 
 class _Meter:
-    """Processor time of the process tree at the end of each batch of a stream of so many rows."""
+    """Processor time of the process tree at the end of each batch of a stream with ``rows`` rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows, self.at = rows, list[float]()
@@ -158,7 +158,7 @@ def _cpu_s() -> float:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
-        # Python workers that have ended count with their daemon
+        # the daemon's time includes Python workers that have ended
         total += times.user + times.system + (times.children_user + times.children_system) * (process != own)
     return total
 
@@ -234,15 +234,15 @@ def _condition(task: JoinTask) -> Any:
 
 
 def _expected(spark: SparkSession, source: Path, task: JoinTask) -> pd.Series[int]:
-    """Return how often a batch join has each pair."""
+    """Return the number of times that a batch join produces each pair."""
     sides = [_side(spark, source, of, side, batch=True) for of, side in ((task.left, "left"), (task.right, "right"))]
     pairs = sides[0].join(sides[1], _condition(task)).select(*IDS).toArrow()
     return pairs.to_pandas().value_counts()
 
 
 def _different(found: Path, task: JoinTask, expected: pd.Series[int]) -> int:
-    """Return how many pairs only the stream or only the batch join has, or has more often."""
-    # read as it was written: ours is a Delta table that nothing was deleted from
+    """Return the number of pairs, with repeats, that only the stream or only the batch join has."""
+    # the raw files are enough: ours is a Delta table without deletions
     files = [str(file) for file in (found / "results" / task.name).rglob("*.parquet") if "_delta_log" not in file.parts]
     pairs = ds.dataset(files).to_table(IDS).to_pandas().value_counts()
     return int(pairs.sub(expected, fill_value=0).abs().sum())

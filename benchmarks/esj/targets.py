@@ -1,13 +1,13 @@
-"""What is aimed at."""
+"""Targets."""
 
 from __future__ import annotations
 
 from benchmarks.targets import Target
 
 BURST_EVENTS = 2
-"""Once up when bursts begin, and once down after they end. A policy that flaps scales with each of the nine."""
+"""Up once when bursts start, and down once after they end. A policy that flaps scales with each of the nine bursts."""
 DIURNAL_EVENTS = 4
-"""Up and down again on each of two days."""
+"""Up and down on each of two days."""
 
 TARGETS = (
     Target("block_size", "ours", "mismatches", 0),

@@ -1,7 +1,7 @@
-"""A chain's messages as bytes: what is sent is really serialised, and read again.
+"""A chain's messages as bytes: each message is really serialised and read again.
 
-A message is its numbers (pickle, protocol 5) and, of a block, an Arrow record batch of the tuples' columns without its
-schema, which both ends know. A tuple has a time, a key, a count and a value: 32 bytes as such.
+A message consists of its numbers (pickle, protocol 5). A block adds an Arrow record batch of the tuples' columns
+without its schema, which both ends know. A tuple has a time, a key, a count and a value: 32 bytes unserialised.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SCHEMA = pa.schema([("time", pa.int64()), ("key", pa.int64()), ("count", pa.int6
 
 @dataclass
 class Traffic:
-    """What went over all links, sources' included.
+    """Traffic over all links, sources' included.
 
     Attributes:
-        messages: Serialisations, one a message.
-        blocks: Of them, those with tuples.
+        messages: Serialisations, one per message.
+        blocks: Messages with tuples.
         bytes: Their size.
-        cpu_s: Seconds of one processor to write and to read them.
+        cpu_s: Seconds of one processor for writing and reading them.
     """
 
     messages: int = 0
@@ -36,10 +36,10 @@ class Traffic:
     cpu_s: float = 0.0
 
     def count(self, message: Message) -> None:
-        """Serialise a message, read it again and add it up.
+        """Serialise a message, read it again and count it.
 
         Args:
-            message: What is delivered.
+            message: The delivered message.
         """
         begun = time.process_time()
         data = encode(message)
@@ -54,7 +54,7 @@ def encode(message: Message) -> tuple[bytes, bytes]:
     """Return a message's numbers and its tuples as bytes.
 
     Args:
-        message: Of which a tuple is its time and (key, count, value).
+        message: A message whose tuples are a time and (key, count, value).
     """
     head = pickle.dumps(tuple(message._replace(rows=())), protocol=5)
     if not message.rows:
@@ -66,7 +66,7 @@ def encode(message: Message) -> tuple[bytes, bytes]:
 
 
 def decode(head: bytes, body: bytes) -> Message:
-    """Return the message that ``encode`` made bytes of."""
+    """Return the message that ``encode`` serialised."""
     message = Message(*pickle.loads(head))  # noqa: S301 - written a line before
     if not body:
         return message
@@ -75,11 +75,11 @@ def decode(head: bytes, body: bytes) -> Message:
 
 
 def settle(chain: Chain, traffic: Traffic | None = None) -> None:
-    """Deliver all that is under way, in order, until nothing is.
+    """Deliver everything in flight, in order, until nothing is left.
 
     Args:
-        chain: Whose links lose nothing.
-        traffic: Counts what is delivered, if given.
+        chain: A chain whose links lose nothing.
+        traffic: Counts the deliveries, if given.
     """
     moved = True
     while moved:

@@ -1,8 +1,8 @@
-"""What JVM options cost executors: batches of a query that computes in the JVM, by two applications that take turns.
+"""What JVM options cost executors: batches of a query that computes in the JVM, with two applications taking turns.
 
-Each method is an application with one executor of two cores, a process of its own. Both are warm before the first
-round, and the order changes from round to round, so other work on the machine slows both. Processor seconds show what
-such work hides.
+Each method is an application with one executor of two cores in its own process. Both are warm before the first round.
+The order changes from round to round, so other work on the machine slows both. Processor seconds show what such work
+hides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDS, WARM_UP = 10, 6
 
 
 def run(quick: bool) -> list[Record]:
-    """Measure batches with the JVM's own options and with those that start it quickly.
+    """Measure batches with the JVM's default options and with the quick-start options.
 
     Args:
         quick: Half of the rounds, with a fifth of the rows.
@@ -48,7 +48,7 @@ def run(quick: bool) -> list[Record]:
 
 
 def _records(figure: str, took: dict[str, list[tuple[float, float]]], i: int) -> list[Record]:
-    """Return the medians of a figure, and by how much the quick-start options raise it."""
+    """Return the medians of a figure, and its increase with the quick-start options."""
     seconds = {method: [each[i] for each in values] for method, values in took.items()}
     ratios = [slow / fast for slow, fast in zip(seconds[QUICK_START], seconds[DEFAULTS], strict=True)]
     return [
@@ -58,7 +58,7 @@ def _records(figure: str, took: dict[str, list[tuple[float, float]]], i: int) ->
 
 
 def _spark_in(folder: Path) -> Path:
-    """Return a Spark of links in a folder: a local cluster keeps its executors' folders where Spark is."""
+    """Link Spark into a folder: a local cluster keeps its executors' folders in Spark's own folder."""
     spark = folder / "spark"
     spark.mkdir()
     for part in (p for p in spark_env.spark_home().iterdir() if p.name != "work"):
@@ -67,7 +67,7 @@ def _spark_in(folder: Path) -> Path:
 
 
 class _Application:
-    """A warm application that runs a batch when it is asked to."""
+    """A warm application that runs a batch on request."""
 
     def __init__(self, java_options: str, rows: int, spark: Path) -> None:
         unset = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")

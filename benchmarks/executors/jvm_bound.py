@@ -1,4 +1,4 @@
-"""Runs a batch per line of its input on one executor of two cores, and prints its seconds and processor seconds."""
+"""Run a batch per input line on one executor of two cores, and print its seconds and processor seconds."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 def main(rows: int, java_options: str) -> None:
-    """Start the application, then answer each line with a batch of so many rows."""
+    """Start the application, then answer each line with a batch of ``rows`` rows."""
     builder = SparkSession.builder.master(f"local-cluster[1,{CORES},{MEMORY_MB}]").config("spark.ui.enabled", False)
     builder = builder.config("spark.sql.shuffle.partitions", CORES).config("spark.log.level", "WARN")
     builder = builder.config("spark.executor.memory", f"{MEMORY_MB}m")
@@ -33,10 +33,10 @@ def main(rows: int, java_options: str) -> None:
 
 
 def executors_cpu_s() -> float:
-    """Return the processor seconds that the executor below this process has used so far."""
+    """Return the processor seconds that this process's executor has used so far."""
     total_s = 0.0
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):  # one that ended meanwhile
+        with suppress(psutil.Error):  # it has just ended
             if EXECUTOR in " ".join(process.cmdline()):
                 used = process.cpu_times()
                 total_s += used.user + used.system

@@ -1,1 +1,1 @@
-"""Faults done to a pipeline with live executors, and what became of it."""
+"""Faults injected into a pipeline with live executors, and their outcome."""

@@ -1,8 +1,8 @@
-"""How long a pipeline is away after a fault, and what its results lack in the end.
+"""How long a pipeline is down after a fault, and what its results lack in the end.
 
-Two campaigns: faults of drivers, executors and the cluster, healed once a second (``live_campaign``), and faults of
-Airflow's processes, of disk, database and files, with the whole stack (``stack_campaign``), where a DAG heals once a
-minute. The whole is 50 faults in about 50 minutes; the quick run draws eight in about twelve.
+Two campaigns: faults of drivers, executors and the cluster, healed once per second (``live_campaign``); and faults of
+Airflow's processes, disk, database and files, with the whole stack (``stack_campaign``), where a DAG heals once per
+minute. The whole run injects 50 faults in about 50 minutes, the quick run eight in about twelve.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from benchmarks.record import Record
 from millrace.local.stack.progress import say
 
 WHOLE, QUICK = 25, 4
-"""Faults of each of the two campaigns."""
+"""Faults per campaign."""
 
 
 def run(quick: bool, seed: int = 0) -> list[Record]:
-    """Do faults to running pipelines, one after the other. Interrupted, it returns the figures so far.
+    """Inject faults into running pipelines, one after the other. If interrupted, return the figures so far.
 
     Args:
         quick: A few kinds, drawn by the seed.
-        seed: Fixes kinds, moments and victims.
+        seed: Determines kinds, moments and victims.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     n, chance, found = QUICK if quick else WHOLE, random.Random(seed), Campaign()  # noqa: S311 - draws, no secrets
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         root = Path(folder).resolve()
@@ -46,6 +46,6 @@ def run(quick: bool, seed: int = 0) -> list[Record]:
 
 
 def _drawn(kinds: Iterable[str], n: int, chance: random.Random) -> list[str]:
-    """Return so many kinds in an order of their own, all of them before one comes again."""
+    """Return ``n`` kinds in random order; all appear before one repeats."""
     names = sorted(kinds)
     return list(islice(cycle(chance.sample(names, len(names))), n))

@@ -1,4 +1,4 @@
-"""What a campaign of faults found, as records."""
+"""The results of a campaign of faults, as records."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from millrace.run_folder.driver_records import DriverRecord
 BENCH, ALL = "faults", "all"
 RECOVERED_LIMIT_S = 120.0
 TICK_S = 3.0
-"""Between two commits of rows. A batch takes eight of them: a slow machine is to get through in the end."""
+"""Seconds between two commits of rows. A batch takes eight of them, so a slow machine also finishes in the end."""
 
 
 @dataclass
 class Campaign:
-    """What was found.
+    """The results.
 
     Attributes:
-        recovered_s: From each fault's end until all was well again, by its name.
-        failures: Faults after which nothing came back; `end` where the results never had all rows.
-        doubled: Drivers beside the one that serves, the most that were seen after a fault.
-        errors: Exceptions that ended a task or a healing and tell a person nothing.
+        recovered_s: Time from each fault's end until full recovery, by fault name.
+        failures: Faults without recovery; `end` if the results never had all rows.
+        doubled: Most surplus drivers seen after a fault.
+        errors: Exceptions that ended a task or a healing without a readable message.
         repeated: Decisions that were recorded more than once.
-        lost: Rows that results lack.
-        doubled_rows: Rows that results have twice.
+        lost: Rows missing from the results.
+        doubled_rows: Rows that the results contain twice.
     """
 
     recovered_s: dict[str, list[float]] = field(default_factory=dict)
@@ -51,8 +51,8 @@ class Campaign:
         Args:
             source: Delta table of the flights.
             results: Delta table of the delays.
-            record: Reads the newest driver's record: while batches go on, a backlog may take its time.
-            state: Tells what to say of a pipeline that does not get through.
+            record: Reads the newest driver's record: while batches continue, a backlog may take its time.
+            state: Describes a pipeline that does not finish.
         """
 
         def last_commit() -> datetime | None:
@@ -69,7 +69,7 @@ class Campaign:
             self.failures.append("end")
 
     def add(self, compared: Comparison) -> None:
-        """Add what results lack, and what they have twice."""
+        """Add missing and doubled rows."""
         self.lost += compared.lost
         self.doubled_rows += compared.doubled
 

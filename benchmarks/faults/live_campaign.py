@@ -1,7 +1,7 @@
 """A pipeline with live executors under faults, without Airflow.
 
-Real drivers and executors on the embedded cluster, healed once a second as the runner does. Moments, victims, and
-whether slots change at that moment come from a seed.
+Drivers and executors are real and run on the embedded cluster; they are healed once per second, as by the runner. A
+seed determines moments, victims, and whether slots change at that moment.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SLOTS = (2, 4, 6)
 HEAL_EVERY_S = 1.0
 HANG_DEADLINE_S = 40.0
 CALM_S = (1.0, 6.0)
-"""From one fault's end to the next."""
+"""Seconds from one fault's end to the next fault."""
 RESIZED = 0.5
-"""Share of faults that meet a change of slots under way."""
+"""Share of faults that coincide with a change of slots."""
 
 
 def live_faults(root: Path, names: Sequence[str], chance: random.Random, found: Campaign) -> None:
-    """Do faults to a running pipeline, one after the other.
+    """Inject faults into a running pipeline, one after the other.
 
     Args:
         root: An empty folder.
         names: The faults.
         chance: Draws moments and victims.
-        found: Is told what happens.
+        found: Receives the results.
     """
     with embedded_cluster(root) as cluster:
         pipeline = make_pipeline(cluster, BENCH, LIVE, WAIT_MS, PERIOD_S)
@@ -88,7 +88,7 @@ def _do(pipeline: Pipeline, feed: Feed, name: str, chance: random.Random, found:
 
 
 def _state(pipeline: Pipeline) -> str:
-    """Return what does not run, what its driver did last, and the end of its log."""
+    """Return what is not running, what its driver did last, and the end of its log."""
     return f"{pipeline.reconciler().problem()}; {pipeline.record()}; {pipeline.log()}"
 
 
@@ -105,7 +105,7 @@ def _await_commit(pipeline: Pipeline, after: float) -> None:
 
 @contextmanager
 def _healed(pipeline: Pipeline, found: Campaign) -> Iterator[None]:
-    """Heal the pipeline once a second while the block runs."""
+    """Heal the pipeline once per second while the context lasts."""
     ended = threading.Event()
 
     def heal() -> None:

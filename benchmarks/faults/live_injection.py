@@ -1,4 +1,4 @@
-"""The faults: each breaks one part of a running pipeline at once, and mends by itself only what nobody heals."""
+"""The faults: each breaks one part of a running pipeline, and repairs only what nothing else heals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kill_driver(pipeline: Pipeline, _chance: random.Random) -> None:
 
 
 def freeze_driver(pipeline: Pipeline, chance: random.Random) -> None:
-    """Stop the driver's Python for a while, as a machine that swaps would."""
+    """Stop the driver's Python for a while, like a machine that swaps."""
     _freeze(_python(pipeline), chance)
 
 
@@ -60,23 +60,23 @@ def freeze_executor(pipeline: Pipeline, chance: random.Random) -> None:
 
 
 def kill_worker(pipeline: Pipeline, _chance: random.Random) -> None:
-    """Kill the cluster's worker, whose executors end with it, and start it again as the stack does."""
+    """Kill the cluster's worker, whose executors end with it, and restart it like the stack."""
     pipeline.cluster.restart("spark-worker")
 
 
 def kill_master(pipeline: Pipeline, _chance: random.Random) -> None:
-    """Kill the cluster's master, and start it again as the stack does."""
+    """Kill the cluster's master, and restart it like the stack."""
     pipeline.cluster.restart("spark-master")
 
 
 def set_clock(pipeline: Pipeline, chance: random.Random) -> None:
-    """Set the clock that drivers are healed by, forward or back, and kill the driver's Python."""
+    """Set the clock that healing uses, forward or back, and kill the driver's Python."""
     pipeline.clock.ahead_s += chance.choice((-SET_S, SET_S))
     _python(pipeline).signal(SIGKILL)
 
 
 def lose_run_folder(pipeline: Pipeline, chance: random.Random) -> None:
-    """Lose the run folder, and the driver with it."""
+    """Delete the run folder and kill the driver."""
     processes = _processes(pipeline)
     shutil.rmtree(pipeline.home.run / "drivers", ignore_errors=True)
     for process in processes:
@@ -84,7 +84,7 @@ def lose_run_folder(pipeline: Pipeline, chance: random.Random) -> None:
 
 
 def take_source_away(pipeline: Pipeline, _chance: random.Random) -> None:
-    """Take the source away until its driver has failed, and for some time more."""
+    """Move the source away until its driver has failed, and keep it away for a while."""
     source = source_of(pipeline.home)
     away, processes = source.with_name("away"), _processes(pipeline)
     source.rename(away)
@@ -108,12 +108,12 @@ FAULTS: Mapping[str, Fault] = {
     "source_away": take_source_away,
 }
 WITHOUT_FEED = {"source_away"}
-"""Those during which nothing can be committed to the source."""
+"""Faults during which nothing can be committed to the source."""
 
 
 def _freeze(process: ProcessId, chance: random.Random) -> None:
     process.signal(SIGSTOP)
-    time.sleep(chance.uniform(*FROZEN_S))  # the fault itself: nothing tells its end
+    time.sleep(chance.uniform(*FROZEN_S))  # the fault itself: no event marks its end
     process.signal(SIGCONT)
 
 

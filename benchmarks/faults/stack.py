@@ -1,4 +1,4 @@
-"""A whole stack with a pipeline that runs, and whether all of it is well."""
+"""A whole stack with a running pipeline, and whether all of it is healthy."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PIPELINE = "delays"
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack that is up, with a pipeline that runs.
+    """A running stack with a running pipeline.
 
     Attributes:
-        env: Its home, and how it is stopped.
+        env: Its home, and how to stop it.
         spec: The pipeline.
-        tables: What it decided.
+        tables: Its control tables.
     """
 
     env: DemoEnv
@@ -39,7 +39,7 @@ class Stack:
         return self.env.home
 
     def service(self, name: str) -> ProcessId:
-        """Return the process of a service that is up."""
+        """Return the process of a running service."""
         found: list[ProcessId] = []
 
         def is_up() -> bool:
@@ -56,7 +56,7 @@ class Stack:
         return next(iter(driver_records.all_of(self.env.run_dir, PIPELINE, self.spec.app)), None)
 
     def well_since(self, time_s: float) -> bool:
-        """Say whether all services are healthy, and batches and decisions go on since a time (Unix seconds)."""
+        """Return whether all services are healthy and batches and decisions continued after a time (Unix seconds)."""
         record, driver = lifecycle.status(self.home), self.record()
         try:
             decision, wanted = self.tables.decisions.last(PIPELINE), self.tables.deployments.latest(PIPELINE)

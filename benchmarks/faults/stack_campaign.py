@@ -30,29 +30,29 @@ from millrace.places import REPO
 from millrace.run_folder import discovery
 
 LOW_ROWS_PER_S, HIGH_ROWS_PER_S, TURN_S = 12.0, 40.0, 90.0
-"""The load, and how long it stays: slots change now and then, and so at some of the faults."""
+"""The two loads and how long each lasts: slots change now and then, and so during some of the faults."""
 CALM_S = (1.0, 15.0)
 DISK = "2g"
-"""Size of the disk that the home is on: memory, so that it can be filled."""
+"""Size of the home's disk. It is in memory, which makes it easy to fill."""
 SENTENCES = ("MillraceError", "NotReady", "Conflict", "Settled")
 AIRFLOW = "Airflow"
-"""Begin of the names of Airflow's own exceptions, as when a task reads what another returned and its server is away."""
+"""Prefix of Airflow's own exceptions, as when a task reads another task's result while the server is down."""
 
 
 def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found: Campaign) -> None:
-    """Do faults to a stack and its pipeline, one after the other.
+    """Inject faults into a stack and its pipeline, one after the other.
 
     Args:
-        root: A folder to be made.
+        root: A folder, which is created.
         names: The faults, of :data:`benchmarks.faults.stack_injection.FAULTS`.
         chance: Draws moments and victims.
-        found: Is told what happens.
+        found: Receives the results.
     """
     with _disk(root / "disk") as disk, running_stack(disk, root / "flights") as (stack, feed):
         with feed.at(up_and_down, TICK_S):
             for number, name in enumerate(names, 1):
                 with step(f"{number}: {name}"):
-                    if _is_well(stack):  # what the fault before has left broken is its failure, once
+                    if _is_well(stack):  # a stack that is still broken counts as a failure of the previous fault only
                         time.sleep(chance.uniform(*CALM_S))
                         FAULTS[name](stack, chance)
                         done = time.time()
@@ -70,7 +70,7 @@ def stack_faults(root: Path, names: Sequence[str], chance: random.Random, found:
 
 
 def bare_errors(logs: Path) -> list[str]:
-    """Return the exceptions of our own code that ended a task and were not one of ours, from Airflow's task logs.
+    """Return unexpected exceptions of our own code that ended a task, from Airflow's task logs.
 
     Args:
         logs: Airflow's log folder.
@@ -93,7 +93,7 @@ def bare_errors(logs: Path) -> list[str]:
 
 
 def _is_well(stack: Stack) -> bool:
-    """Wait until batches and decisions go on; False if they do not in time."""
+    """Wait until batches and decisions continue; return False on timeout."""
     begin = time.time()
     try:
         wait_until(lambda: stack.well_since(begin), "decisions and batches go on", every_s=READ_S)
@@ -105,17 +105,17 @@ def _is_well(stack: Stack) -> bool:
 
 @contextmanager
 def running_stack(disk: Path, source: Path) -> Iterator[tuple[Stack, Feed]]:
-    """Bring a stack up with a pipeline that runs, and stop all of it.
+    """Start a stack with a running pipeline, and stop all of it at the end.
 
     Args:
         disk: A folder for the home.
-        source: A folder to be made for the source table.
+        source: A folder for the source table, which is created.
     """
     env = DemoEnv.inside(Home(disk))
     env.home.ensure()
     spec = load(BUILT_IN / f"{PIPELINE}.yaml", {"MILLRACE_HOME": str(env.home.root)})
     stack = Stack(env, spec, ControlTables(Lake(env.home.lake)))
-    # the source is somebody else's: it is on another disk
+    # in reality others own the source, so it is on another disk
     env.source.parent.mkdir(parents=True)
     source.mkdir()
     env.source.symlink_to(source)
@@ -138,7 +138,7 @@ def running_stack(disk: Path, source: Path) -> Iterator[tuple[Stack, Feed]]:
 
 @contextmanager
 def _disk(folder: Path) -> Iterator[Path]:
-    """Give a folder, on a disk of its own where this user may have one."""
+    """Yield a folder, on its own disk if this user may mount one."""
     folder.mkdir(parents=True)
     options = ("mount", "-t", "tmpfs", "-o", f"size={DISK}", "millrace-bench", str(folder))
     mounted = subprocess.run(options, capture_output=True, check=False).returncode == 0
@@ -151,7 +151,7 @@ def _disk(folder: Path) -> Iterator[Path]:
 
 
 def up_and_down(seconds: float) -> float:
-    """Return a load that is low and high in turn, rows a second."""
+    """Return a load that alternates between low and high, rows per second."""
     return HIGH_ROWS_PER_S if seconds // TURN_S % 2 else LOW_ROWS_PER_S
 
 

@@ -1,4 +1,4 @@
-"""The faults of the whole stack: each ends by itself, and what it leaves broken nobody but the stack mends."""
+"""The faults of the whole stack: each ends by itself, and only the stack repairs what it leaves broken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks.faults.stack import Stack
 from millrace.local.stack import lifecycle
 
 LASTS_S = (15.0, 40.0)
-"""How long disk, database and files stay broken."""
+"""How long disk, database and files stay broken, seconds."""
 FROZEN_S = (30.0, 90.0)
 KILLED = ("scheduler", "api-server", "execution-api", "dag-processor", "triggerer", "mlflow")
 BLOCK = 1 << 20
@@ -49,7 +49,7 @@ def kill_task(stack: Stack, _chance: random.Random) -> None:
 
 
 def kill_supervisor(stack: Stack, _chance: random.Random) -> None:
-    """Kill the supervisor, and start the stack again as a person does."""
+    """Kill the supervisor, and start the stack again like a person."""
     record = lifecycle.status(stack.home)
     if record is not None:
         record.supervisor.signal(SIGKILL)
@@ -58,7 +58,7 @@ def kill_supervisor(stack: Stack, _chance: random.Random) -> None:
 
 
 def lock_database(stack: Stack, chance: random.Random) -> None:
-    """Hold the lock of Airflow's database against everybody who writes."""
+    """Hold the write lock of Airflow's database."""
     with closing(sqlite3.connect(stack.home.airflow / "airflow.db", timeout=60.0, isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         time.sleep(chance.uniform(*LASTS_S))
@@ -66,7 +66,7 @@ def lock_database(stack: Stack, chance: random.Random) -> None:
 
 
 def fill_disk(stack: Stack, chance: random.Random) -> None:
-    """Fill the disk that lake, databases, checkpoints and logs are on."""
+    """Fill the disk of lake, databases, checkpoints and logs."""
     ballast = stack.home.root / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
@@ -76,7 +76,7 @@ def fill_disk(stack: Stack, chance: random.Random) -> None:
 
 
 def corrupt_file(stack: Stack, chance: random.Random) -> None:
-    """Overwrite the newest data file of one of the lake's tables, and restore it after a time as from a backup."""
+    """Overwrite the newest data file of one of the lake's tables, and restore it later as if from a backup."""
     victim = _newest_file(stack, chance)
     if victim is None:
         return
@@ -88,7 +88,7 @@ def corrupt_file(stack: Stack, chance: random.Random) -> None:
 
 
 def lose_file(stack: Stack, chance: random.Random) -> None:
-    """Take the newest data file of one of the lake's tables away, and put it back after a time."""
+    """Move the newest data file of one of the lake's tables away, and put it back later."""
     victim = _newest_file(stack, chance)
     if victim is None:
         return
@@ -127,7 +127,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def faults_of_stack() -> Iterable[str]:
-    """Return the names of those that this user may do: a disk that is filled has to be mounted first."""
+    """Return the names of the faults that this user may inject: filling a disk requires mounting it first."""
     tried = ("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
     may_mount = subprocess.run(tried, capture_output=True, check=False).returncode == 0
     return FAULTS if may_mount else FAULTS.keys() - {"disk_full"}

@@ -1,8 +1,8 @@
-"""Flink's own autoscaler as an optimizer, so that the benchmark drives it like any tuner.
+"""Flink's own autoscaler as an optimizer, so the benchmark can drive it like any tuner.
 
-It is the real one, ``org.apache.flink:flink-autoscaler``, in a JVM beside this process; what it is shown and when is
-all that is ours. It is no tuner of a live pipeline: Flink keeps its history to itself, so that what a look remembers
-is only the name of a session in that JVM, a replay from a stored Memory is not possible, and it is not in the registry.
+It is the real ``org.apache.flink:flink-autoscaler``, in a separate JVM; only its inputs and their timing are ours. It
+cannot tune a live pipeline and is not in the registry: Flink keeps its history to itself, so Memory contains only the
+name of a session in that JVM, and a replay from a stored Memory is impossible.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether the peer can be run on this machine; true if it can.
+    """Whether the peer can run on this machine; true if it can.
 
     Attributes:
         reason: Why not, one line; empty if it can.
@@ -42,13 +42,13 @@ class Availability:
 
 
 class FlinkAutoscaler:
-    """Flink's ``JobAutoScalerImpl``, one session of it for each app of a run.
+    """Flink's ``JobAutoScalerImpl``, with one session per app and run.
 
-    Each look is one collection of metrics by Flink, at the time of the look's end. Sources are shown and excluded from
-    scaling, as a Deployment does not size them. It is a ``millrace.model.protocols.Optimizer``.
+    Each call is one collection of metrics by Flink, at the end of the period. Flink sees sources but does not scale
+    them, because a Deployment does not size them. It is a ``millrace.model.protocols.Optimizer``.
 
     Args:
-        settings: How it is set.
+        settings: Its settings.
     """
 
     def __init__(self, settings: FlinkSettings | None = None) -> None:
@@ -56,7 +56,7 @@ class FlinkAutoscaler:
 
     @staticmethod
     def available() -> Availability:
-        """Say whether it can be run here, getting it ready where that was not done yet (10 to 60 s, once)."""
+        """Return whether it can run here; the first call prepares it (10 to 60 s, once)."""
         try:
             installation.command()
         except Unavailable as reason:
@@ -64,16 +64,16 @@ class FlinkAutoscaler:
         return Availability()
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Show a period to Flink and return what it wants.
+        """Show a period to Flink and return its decision.
 
         Args:
-            signals: The period; its end must be later than the last look's.
-            current: The Deployment that runs. Where it differs from the last look's, the job restarted in between.
-            memory: Empty for a new run; then what the last look returned.
+            signals: The period; its end must be later than the last one's.
+            current: The running Deployment. If it differs from the last one, the job restarted in between.
+            memory: Empty for a new run; then the last call's result.
 
         Raises:
             MillraceError: The JVM failed, or ``memory`` names a session that it does not have.
-            Unavailable: It cannot be run on this machine.
+            Unavailable: It cannot run on this machine.
         """
         sessions = dict(memory.get(SESSIONS, {}))
         changes: list[Change] = []
@@ -113,7 +113,7 @@ class FlinkAutoscaler:
                 "vertices": vertices(app, parallelism),
             }
         )
-        # it knows no executors: what it wants is rounded up to whole ones
+        # Flink does not know executors: its result is rounded up to whole executors
         wanted = {operator: signals.bounds.level(p) for operator, p in answer["parallelism"].items()}
         return [
             Change(app.app, PARALLELISM, before, wanted[operator], operator)

@@ -1,4 +1,4 @@
-"""Brings the peer to where it can be started: jars fetched, harness compiled, both kept for the next time."""
+"""Prepare the peer: fetch jars and compile the harness, both kept for next time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 
 
 def command() -> list[str]:
-    """Get the harness ready, where that was not done before, and return what starts it.
+    """Prepare the harness if necessary, and return the command that starts it.
 
-    The first call on a machine fetches 17 MB and compiles, some 10 to 60 s; later ones take well under 1 s.
+    The first call on a machine fetches 17 MB and compiles, some 10 to 60 s; later calls take well under 1 s.
 
     Raises:
         Unavailable: Java or javac is missing, or no registry can be reached.
@@ -33,7 +33,7 @@ def command() -> list[str]:
         raise Unavailable(f"no Java {java.OLDEST} or newer here" + (f", only {old.version}" if old else ""))
     classes = jars.FLINK.folder / f"classes-{_digest()}"
     if not classes.is_dir():
-        # asked before: without a compiler there is no use in fetching
+        # checked first: without a compiler, fetching is pointless
         compiler = _compiler()
         jars.ensure(jars.FLINK)
         _compile(compiler, classes)
@@ -56,7 +56,7 @@ def _sources() -> list[Path]:
 
 
 def _digest() -> str:
-    """Name what is compiled, so that another version of the harness or of Flink is compiled anew."""
+    """Return a digest of the sources, so another version of the harness or of Flink is compiled again."""
     whole = hashlib.sha256()
     for path in (jars.FLINK.pins, *_sources()):
         whole.update(path.read_bytes())
@@ -71,6 +71,6 @@ def _compile(compiler: str, classes: Path) -> None:
         try:
             out.rename(classes)
         except OSError:
-            # another process was first with the same classes
+            # another process compiled the same classes first
             if not classes.is_dir():
                 raise

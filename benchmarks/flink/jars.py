@@ -1,6 +1,6 @@
-"""The jars of Flink's autoscaler, pinned: only those that it loads, eleven of 17 MB.
+"""The pinned jars of Flink's autoscaler: only those that it loads, eleven jars of 17 MB in total.
 
-The autoscaler's own jar holds newer copies of some of flink-runtime's classes, so it comes first on the class path.
+The autoscaler's own jar contains newer copies of some of flink-runtime's classes, so it comes first on the class path.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DEADLINE_S = 300.0
 
 
 def ensure(jars: JarSet) -> None:
-    """Fetch the jars that are missing.
+    """Fetch missing jars.
 
     Raises:
-        Unavailable: They could not be fetched in time, or a sum is not the pinned one.
+        Unavailable: They could not be fetched in time, or a checksum differs from the pinned one.
     """
     jars.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jars.folder, prefix="fetching-") as scratch:

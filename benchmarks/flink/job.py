@@ -1,4 +1,4 @@
-"""A period's signals of an app as the vertices of a Flink job."""
+"""Represent a period's signals of an app as the vertices of a Flink job."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from millrace.model.signals import AppSignals, OperatorSignals
 
 
 def vertices(app: AppSignals, parallelism: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return what the harness is told about each operator.
+    """Return the harness's input for each operator.
 
     Args:
-        app: What a period measured.
-        parallelism: The p that is set, by operator; an operator that is not in it (a source) is shown, because its
-            rate and backlog are where Flink's targets come from, but excluded from scaling.
+        app: The measurements of a period.
+        parallelism: The current p by operator. An operator that is not in it (a source) is shown, because Flink derives
+            its targets from the source's rate and backlog, but is not scaled.
 
     Raises:
-        MillraceError: If rows go round in a circle, over which Flink would brood for ever.
+        MillraceError: If the edges contain a cycle, on which Flink would never terminate.
     """
     measured = {o.operator for o in app.operators}
     inputs: dict[str, list[str]] = {name: [] for name in measured}
@@ -37,7 +37,7 @@ def vertices(app: AppSignals, parallelism: Mapping[str, int]) -> list[dict[str, 
 def _vertex(operator: OperatorSignals, inputs: list[str], parallelism: int | None) -> dict[str, Any]:
     rows_in = operator.rows_in_per_s
     if rows_in is None and not inputs:
-        # what a source read is what it passed on
+        # a source reads as many rows as it passes on
         rows_in = operator.rows_out_per_s
     return {
         "id": operator.operator,
@@ -53,5 +53,5 @@ def _vertex(operator: OperatorSignals, inputs: list[str], parallelism: int | Non
 
 
 def _known(value: float | None) -> float | None:
-    """Return a finite number or None; JSON knows no NaN, and to Flink it is not measured either way."""
+    """Return a finite number or None: JSON has no NaN, and Flink treats both as not measured."""
     return value if value is not None and math.isfinite(value) else None

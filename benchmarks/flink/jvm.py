@@ -1,4 +1,4 @@
-"""The one JVM of a process in which Flink's autoscaler runs, asked by JSON lines."""
+"""The process's single JVM with Flink's autoscaler, accessed by JSON lines."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CLOSE_S = 5.0
 class Jvm:
     """A running harness.
 
-    It ends when its stdin does, so it never outlives the process that started it. Calls from several threads take
+    It ends when its stdin closes, so it never outlives the process that started it. Calls from several threads take
     turns; a forked process starts its own.
 
     Args:
-        argv: What starts it (:func:`benchmarks.flink.installation.command`).
-        log: File that gets its stderr, appended.
-        answer_s: How long an answer may take, seconds.
+        argv: The command that starts it (:func:`benchmarks.flink.installation.command`).
+        log: File to which its stderr is appended.
+        answer_s: Longest wait for an answer, seconds.
     """
 
     _shared: ClassVar[Jvm | None] = None
@@ -54,7 +54,7 @@ class Jvm:
         """Return this process's JVM, started by the first call.
 
         Raises:
-            Unavailable: It cannot be run on this machine.
+            Unavailable: It cannot run on this machine.
         """
         with cls._starting:
             if cls._shared is None or not cls._shared.usable():
@@ -62,21 +62,21 @@ class Jvm:
             return cls._shared
 
     def usable(self) -> bool:
-        """Whether it belongs to this process and still runs."""
+        """Whether it belongs to this process and is still running."""
         return self._owner == os.getpid() and self._process.poll() is None
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Send a question and wait for its answer.
 
         Args:
-            question: A JSON object; which ones there are is told by ``Harness.java``.
+            question: A JSON object; see ``Harness.java`` for the possible questions.
 
         Returns:
             The answer.
 
         Raises:
-            MillraceError: The autoscaler failed, its JVM died or did not answer in time. It is ended then, because a
-                late answer would be taken for the next question's.
+            MillraceError: The autoscaler failed, or its JVM died or did not answer in time. The JVM is then ended,
+                because a late answer would be taken for the next question's.
         """
         line = json.dumps(question, allow_nan=False).encode() + b"\n"
         with self._one_at_a_time:
@@ -91,7 +91,7 @@ class Jvm:
         return dict(answer)
 
     def close(self) -> None:
-        """End it; does nothing if it has ended, or if this is a forked copy of the process that started it."""
+        """End it; do nothing if it has ended, or if this is a forked copy of the process that started it."""
         if self._owner != os.getpid():
             return
         atexit.unregister(self.close)
@@ -107,7 +107,7 @@ class Jvm:
     def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
         try:
-            # unbuffered, so a write may take only a part
+            # unbuffered, so a write may be partial
             view = memoryview(line)
             while view:
                 view = view[self._process.stdin.write(view) or 0 :]

@@ -1,4 +1,4 @@
-"""Runs the programs that get the peer ready, and tells a failure in one line."""
+"""Run the programs that prepare the peer, and report a failure in one line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def run(argv: Sequence[str | Path], deadline_s: float, name: str, env: Mapping[s
 
     Args:
         argv: Program and arguments.
-        deadline_s: After this time it is ended, seconds.
-        name: What a person calls it.
-        env: Variables on top of the environment.
+        deadline_s: The program is ended after this time, seconds.
+        name: Its name in messages.
+        env: Additional environment variables.
 
     Raises:
         Unavailable: It failed or took too long.
@@ -37,6 +37,6 @@ def run(argv: Sequence[str | Path], deadline_s: float, name: str, env: Mapping[s
         raise Unavailable(f"{name} was not done after {deadline_s:g} s") from None
     if ended.returncode:
         said = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
-        # Ivy's and javac's first complaint is the cause, what follows is advice
+        # the first error of Ivy or javac is the cause; the rest is advice
         cause = next((line for line in said if "error" in line.lower()), said[-1] if said else "no output")
         raise Unavailable(f"{name} failed with exit code {ended.returncode}: {cause}")

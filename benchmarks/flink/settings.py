@@ -1,4 +1,4 @@
-"""What Flink's autoscaler is set to in the benchmark, and why that is fair to it."""
+"""The settings of Flink's autoscaler in the benchmark, and why they are fair."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ PREFIX = "job.autoscaler."
 
 @dataclass(frozen=True)
 class FlinkSettings:
-    """One way to set it.
+    """One configuration.
 
-    Its own defaults are made for looks of seconds, windows of a quarter of an hour and restarts of minutes. A plant
-    that is looked at once a period, and restarts in seconds, would be half through its workload before the default
-    window is full. So everything that is a time follows the plant, and only the two figures that trade cores for calm
-    are what is compared.
+    Flink's defaults are made for evaluations every few seconds, windows of a quarter of an hour and restarts of
+    minutes. The simulated plant is evaluated once per period and restarts in seconds. It would be half through its
+    workload before the default window is full. So all times follow the plant, and only the two settings that trade
+    cores for calm are varied.
 
     Attributes:
-        target_utilisation: Busy share that a change aims at, (0, 1]; Flink's default 0.7.
-        boundary: How far from it an operator may drift unchanged, [0, 1]; Flink's default 0.3.
-        window_looks: Looks that its metric window spans, >= 1. Flink rates two collections against each other, so a
-            window of n looks holds n + 1 and is full n + 1 looks after a restart. It averages the window: a longer one
-            calms noise, but after a step of the load its decisions rest on a half-old window. Default 1: of 1, 2 and 3
-            it mostly needs the fewest changes at 1 and makes the fewest that are too small, with three times the noise
-            and on 12 operators, too; where windows emit in bursts it does better with 3.
-        stabilisation_s: Time after a restart in which it looks but does not decide, >= 0. Default 0 (Flink: 5 min):
-            the simulated plant has no warm-up, and the window makes it wait two looks anyway.
-        downtime_s: The plant's restart time, >= 0; told to Flink as its restart time (Flink's default 5 min) and used
-            to say since when the job runs. It sizes for the catching up after it.
-        catch_up_s: Time in which a backlog shall be gone, >= 0; 0 sizes for no backlog. Flink's default, 30 min: the
-            shorter, the more of a restart's lag gets into the next target. 60 s saves it most changes that are too
-            small, for 0.2 to 0.27 more of the oracle's core-seconds: another way to give room, if one is wanted.
-        scale_down_interval_s: How long scale-downs are collected, >= 0. Default 0 (Flink: 1 h): it would keep a job
-            over-provisioned through all of a workload whose load changes every few minutes.
-        scale_down_factor: Most of an operator's p that one change takes away, (0, 1]. Default 1 (Flink: 0.6): the other
-            tuners may go down in one step, and 20 -> 8 -> 4 -> 2 would count as three reconfigurations.
-        even_load: Whether busy time is averaged over an operator's tasks (Flink's ``AVG``), instead of taking the
-            busiest (``MAX``, its default). The simulated tasks are alike, for which Flink advises the average; and
-            with ``MAX`` it averages gauges at both ends of the window but rates only what lies between, which after a
-            step of the load misjudges the capacity.
-        block_ineffective: Whether a scale-up that brought less than a tenth of what it should blocks the next
+        target_utilisation: Target busy share of a change, (0, 1]; Flink's default 0.7.
+        boundary: How far an operator may drift from it without a change, [0, 1]; Flink's default 0.3.
+        window_looks: Evaluations in the metric window, >= 1. Flink computes rates from pairs of collections, so a
+            window of n evaluations holds n + 1 collections and is full n + 1 evaluations after a restart. It averages
+            the window: a longer window reduces noise, but after a step of the load its decisions rest on a half-old
+            window. Default 1: of 1, 2 and 3, it mostly needs the fewest changes and makes the fewest too small ones,
+            also with three times the noise and on 12 operators; if windows emit in bursts, 3 is better.
+        stabilisation_s: Time after a restart in which it evaluates but does not decide, >= 0. Default 0 (Flink: 5 min):
+            the simulated plant has no warm-up, and the window makes it wait two evaluations anyway.
+        downtime_s: The plant's restart time, >= 0. Flink gets it as its restart time (Flink's default 5 min), it
+            determines the job's start time, and Flink sizes for catching up after it.
+        catch_up_s: Time in which a backlog must be processed, >= 0; 0 sizes for no backlog. Flink's default, 30 min:
+            the shorter it is, the more of a restart's lag enters the next target. 60 s avoids most changes that are too
+            small, for 0.2 to 0.27 more of the oracle's core-seconds: another way to add headroom, if needed.
+        scale_down_interval_s: How long scale-downs are collected, >= 0. Default 0 (Flink: 1 h, which would keep a job
+            over-provisioned through the whole workload if its load changes every few minutes).
+        scale_down_factor: Largest share of an operator's p that one change removes, (0, 1]. Default 1 (Flink: 0.6): the
+            other tuners may scale down in one step, and 20 -> 8 -> 4 -> 2 would count as three reconfigurations.
+        even_load: Whether busy time is averaged over an operator's tasks (Flink's ``AVG``) instead of using the busiest
+            task (``MAX``, its default). The simulated tasks are alike, for which Flink recommends the average. With
+            ``MAX`` it averages gauges at both ends of the window but computes rates only from the time between them,
+            which misjudges the capacity after a step of the load.
+        block_ineffective: Whether a scale-up with less than a tenth of its expected gain blocks the next one
             (``scaling.effectiveness.detection.enabled``); Flink's default, False.
     """
 
@@ -76,7 +76,7 @@ class FlinkSettings:
         return f"flink_{self.target_utilisation:g}_{self.boundary:g}"
 
     def options(self) -> Mapping[str, str]:
-        """Return the same as Flink's own configuration; window and bounds are told with each look."""
+        """Return the same settings as Flink's own configuration; window and bounds are passed with each evaluation."""
         options = {
             "target.utilization": f"{self.target_utilisation}",
             "target.utilization.boundary": f"{self.boundary}",
@@ -101,4 +101,4 @@ COMPARED = (
     FlinkSettings(target_utilisation=0.93, boundary=0.07),
     FlinkSettings(target_utilisation=1.0, boundary=0.0),
 )
-"""From its default to no room at all: its frontier of calm against cores."""
+"""From its default to no headroom at all: its frontier of calm against cores."""

@@ -1,7 +1,7 @@
-"""Why Flink's autoscaler cannot be run here."""
+"""Why Flink's autoscaler cannot run here."""
 
 from __future__ import annotations
 
 
-class Unavailable(Exception):  # noqa: N818 - an outcome: the benchmark goes on without this peer
-    """Something that the peer needs is not on this machine, or cannot be had; the message is one line."""
+class Unavailable(Exception):  # noqa: N818 - an outcome: the benchmark continues without this peer
+    """A requirement of the peer is missing on this machine and cannot be obtained; the message is one line."""

@@ -1,8 +1,8 @@
 """From telemetry to the first batch on other executors, step by step, with the whole stack in the demo's conditions.
 
-The demo decides by itself first; then ``adapt_delays`` is triggered as by a person, who asks for one executor more and
-for three more, again and again, so that there are enough of each. The figures are read from the lake (``stages.py``).
-The whole takes about fifteen minutes, the quick run eight.
+First the demo decides by itself. Then ``adapt_delays`` is triggered as if by a person who requests one executor more
+and three more, repeatedly, to get enough samples of each. The figures are read from the lake (``stages.py``). The whole
+run takes about fifteen minutes, the quick run eight.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from millrace.pipelines.catalog import BUILT_IN, load
 BENCH, METHOD = "latency", "millrace"
 ADAPT = f"adapt_{PIPELINE}"
 ROUND = (2, 4, 2, 8)
-"""Slots asked for, whatever the demo ended with: back to one executor, one more, back, three more."""
+"""Requested slots, whatever the demo ended with: back to one executor, one more, back, three more."""
 REST_S = 3.0
 MEMORY_LIMIT_GB = 3.0
 EXECUTORS = {1: "one more", 2: "two more", 3: "three more"}
 
 
 def run(quick: bool) -> list[Record]:
-    """Run the demo, ask for executors, and read what happened when.
+    """Run the demo, request executors, and read the times of each step.
 
     Args:
         quick: A shorter day, and fewer requests.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         root = Path(folder).resolve()
         with demo(root, ["--day-s=240", "--fold-days=10"] if quick else []) as demo_run:
@@ -66,7 +66,7 @@ def _judged(scenario: str, figure: str, value: float, unit: str, limit: float) -
 
 
 def _ask(demo_run: DemoRun, rounds: int) -> None:
-    """Ask for slots as a person does in Airflow, and wait until each request has been carried out."""
+    """Request slots like a person in Airflow, and wait until each request has been carried out."""
     api = AirflowApi.of(demo_run.home)
     for slots in ROUND * rounds:
         api.wait_for_run(ADAPT, api.trigger(ADAPT, {"slots": slots}))
@@ -74,7 +74,7 @@ def _ask(demo_run: DemoRun, rounds: int) -> None:
 
 
 def step_records(changes: Sequence[Change]) -> list[Record]:
-    """Return median and 95th percentile of each step, and of all from the Decision on, by how many executors came."""
+    """Return median and 95th percentile of each step, and of all steps from the Decision on, by new executors."""
     records = []
     for name in STEPS:
         values = [c.steps[name] for c in changes if name in c.steps]

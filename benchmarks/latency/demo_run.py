@@ -1,4 +1,4 @@
-"""The demo at work in a temporary home, and kept up at its end; its executors and memory are watched from outside."""
+"""The demo in a temporary home, kept running after its end, with executors and memory watched from outside."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PIPELINE = "delays"
 SAMPLE_EVERY_S = 5.0
 WORKER = "spark-worker"
 NOT_HELD = 1
-"""The demo's exit code if it came to its end and one of its checks failed."""
+"""The demo's exit code if it ended normally but one of its checks failed."""
 
 
 @dataclass(frozen=True)
 class DemoRun:
-    """A demo that came to its end, with stack and job still up.
+    """A demo that has ended, with stack and job still running.
 
     Attributes:
         home: The demo's own home.
-        executors: Who came and went, and goes on to.
-        memory_gb: Most memory of stack and job together, GiB; a page that several processes share counts once.
-        held: Whether it showed all that it has to show; on a machine that is too slow for its load it does not.
+        executors: The watch on executors, which continues.
+        memory_gb: Highest memory of stack and job together, GiB; a page shared by several processes counts once.
+        held: Whether all of the demo's checks passed; on a machine too slow for its load they do not.
     """
 
     home: Home
@@ -45,14 +45,14 @@ class DemoRun:
 
 @contextmanager
 def demo(root: Path, options: Sequence[str]) -> Iterator[DemoRun]:
-    """Run the demo to its end, and stop what it left up at the end of the context.
+    """Run the demo to its end, and stop what is left when the context ends.
 
     Args:
         root: An empty folder.
         options: The demo's options.
 
     Raises:
-        RuntimeError: If the demo did not come to its end.
+        RuntimeError: If the demo did not end normally.
     """
     env, most, log = DemoEnv.inside(Home(root)), 0.0, root / "output.log"
     with _worker_watched(env.home) as executors:
@@ -80,7 +80,7 @@ def demo(root: Path, options: Sequence[str]) -> Iterator[DemoRun]:
 
 @contextmanager
 def _worker_watched(home: Home) -> Iterator[ExecutorWatch]:
-    """Watch the executors of a stack that is yet to come up."""
+    """Watch the executors of a stack that has not started yet."""
 
     def worker() -> int | None:
         record = StackRecord.read(supervisor.record_path(home))

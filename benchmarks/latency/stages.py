@@ -2,8 +2,8 @@
 
     telemetry committed -> Decision -> version committed -> executors started -> registered -> first batch on them
 
-The agent's request for executors is stored nowhere; the worker starts their processes within milliseconds of it, so
-the first of these starts stands for it.
+The agent's request for executors is not stored. The worker starts their processes within milliseconds of it, so the
+first process start stands for it.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ STEPS = (
 )
 
 Limits = Mapping[int, float | None]
-"""The highest seconds that are good, by percentile."""
+"""Highest acceptable seconds, by percentile."""
 NO_LIMITS: Limits = {50: None, 95: None}
 DECISION_LIMITS: Limits = {50: None, 95: 5.0}
 """From a commit of telemetry to the Decision on it."""
 REGISTERED_LIMITS: Mapping[int, Limits] = {1: {50: 5.0, 95: 7.0}, 3: {50: 7.0, 95: 9.0}}
-"""From a Decision to registered executors, by how many come."""
+"""From a Decision to registered executors, by number of new executors."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of slots upwards; times are seconds since 1970, None where it never came.
+    """A change to more slots; times are seconds since 1970, None for an event that never happened.
 
     Attributes:
-        executors: How many executors came.
-        commit: Newest commit of telemetry before it was decided; None for one that a person forced.
-        decision: When it was decided.
+        executors: Number of new executors.
+        commit: Newest commit of telemetry before the decision; None for a change that a person forced.
+        decision: Time of the decision.
         version: When its Deployment was committed.
         started: When the first of its executors was started.
         registered: When all its executors had registered.
-        batch: End of the first batch that began on them.
+        batch: End of the first batch that started on them.
     """
 
     executors: int
@@ -71,7 +71,7 @@ class Change:
 
 
 def waits_for_decisions(lake: Lake, pipeline: str) -> list[float]:
-    """Return the time from the newest commit of telemetry before an evaluation to the commit of its Decision."""
+    """Return the time from the newest telemetry commit before an evaluation to the commit of its Decision."""
     commits, recorded = _commits(lake, "telemetry/batches"), _commits(lake, "control/decisions")
     waits = []
     for begun in (d.time.timestamp() for d in ControlTables(lake).decisions.recent(pipeline, ALL)):
@@ -86,8 +86,8 @@ def changes_up(spec: PipelineSpec, lake: Lake, executor_starts: Sequence[float] 
 
     Args:
         spec: The pipeline.
-        lake: Where it runs.
-        executor_starts: When executors' processes were started, seconds since 1970; empty where nobody watched.
+        lake: The lake of its records.
+        executor_starts: Start times of executor processes, seconds since 1970; empty if they were not watched.
     """
     tables, commits = ControlTables(lake), _commits(lake, "telemetry/batches")
     decisions = {d.decision_id: d for d in tables.decisions.recent(spec.name, ALL)}
@@ -118,7 +118,7 @@ def changes_up(spec: PipelineSpec, lake: Lake, executor_starts: Sequence[float] 
 
 
 def _first_batch(spec: PipelineSpec, lake: Lake, slots: int, after: float) -> float | None:
-    """Return the end of the first batch that began on so many slots after a time."""
+    """Return the end of the first batch that started after a time on this number of slots."""
     sql = f"""
         select time, durations_ms from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
         and slots = {int(slots)} and rows_in > 0 order by time

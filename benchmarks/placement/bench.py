@@ -1,18 +1,18 @@
 """Batch times on a real cluster under skew: partitions placed by load, evenly by number, and by Spark itself.
 
 Scenarios:
-    skew: a steady load, a third of which is in 3 of 32 partitions.
+    skew: a steady load, a third of it in 3 of 32 partitions.
     process_wait: the same, placed by load, with longer locality waits.
-    skew_large_state: the same with a gigabyte of state behind a slow store. It takes a JDK.
-    drift: other partitions, drawn at random, are hot after some batches.
+    skew_large_state: the same with a gigabyte of state behind a slow store. Needs a JDK.
+    drift: the hot partitions, drawn at random, change after some batches.
     scale_out, scale_in: two executors more, and two fewer.
     kills: executors die while partitions move.
-    one_to_one: partitions that feed each other, where executors count as hosts.
-    one_to_one_one_host: the same, where they do not.
-    planning: a large cluster, on paper.
-    overhead: what measuring costs.
+    one_to_one: partitions that feed each other; executors count as hosts.
+    one_to_one_one_host: the same; executors do not count as hosts.
+    planning: a large cluster, planned but not run.
+    overhead: the cost of measuring.
 
-The quick run takes about an hour, the whole four.
+The quick run takes about an hour, the whole run four.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ from millrace.local.stack.progress import say
 T = TypeVar("T")
 
 PERIOD_S, DRIFT_PERIOD_S = 30.0, 6.0
-"""Seconds between two evaluations: four batches, half of what a spec has by default; where load drifts within two
-minutes, one."""
+"""Seconds between two evaluations: four batches, half of the spec's default; one batch if the load drifts within two
+minutes."""
 LARGE_METHODS = (ALBIC, "spark_wait_0")
 
 
@@ -70,11 +70,11 @@ class Size:
     Attributes:
         rounds: Runs of each method.
         batches: Batches of each run with a steady load.
-        phases: How often hot partitions change.
-        phase_batches: Batches after which they do.
-        seeds: Large clusters that are planned for.
-        kills: Executors that are killed in a round.
-        overhead_s: For how long the cost of measuring is measured.
+        phases: Number of changes of the hot partitions.
+        phase_batches: Batches between these changes.
+        seeds: Large clusters to plan for.
+        kills: Executors killed per round.
+        overhead_s: Duration of the overhead measurement.
     """
 
     rounds: int
@@ -91,7 +91,7 @@ WHOLE, QUICK = Size(3, 12, 3, 20, 10, 7, 180.0), Size(1, 8, 2, 15, 2, 3, 60.0)
 
 @dataclass(frozen=True)
 class Results:
-    """What all rounds came to, without parts that failed; by method, where there are several.
+    """Results of all rounds, without failed parts; by method if there are several.
 
     Attributes:
         steady: Rounds of each scenario with a steady load.
@@ -125,11 +125,11 @@ class Round:
     """One run of each method.
 
     Attributes:
-        cluster: Where.
+        cluster: The cluster.
         attempts: Runs the parts.
         size: How much is measured.
         number: Number of the round, >= 0: its seed.
-        results: Takes what is found.
+        results: Receives the results.
     """
 
     cluster: Cluster
@@ -156,7 +156,7 @@ class Round:
         self.results.steady.setdefault(LARGE, []).append(self._attempts(LARGE, work))
 
     def drift(self) -> None:
-        """Measure a load that drifts."""
+        """Measure a drifting load."""
         phases = {"phases": self.size.phases, "batches": self.size.phase_batches, "seed": self.number}
         span = {**phases, "period_s": DRIFT_PERIOD_S}
         work = {name: partial(run_drift, self.cluster, method=METHODS[name], **span) for name in (ALBIC, EVEN)}
@@ -175,11 +175,11 @@ class Round:
         self.results.kills.extend([] if run is None else [run])
 
     def one_to_one(self) -> None:
-        """Measure partitions that feed each other, where executors count as hosts."""
+        """Measure partitions that feed each other; executors count as hosts."""
         self._pairs(PAIRS, HOSTS)
 
     def one_to_one_one_host(self) -> None:
-        """Measure partitions that feed each other, where they do not."""
+        """Measure partitions that feed each other; executors do not count as hosts."""
         self._pairs(ONE_HOST, {})
 
     def _steady(self, scenario: str, methods: Mapping[str, Method]) -> None:
@@ -194,7 +194,7 @@ class Round:
         self.results.pairs.setdefault(scenario, []).append(self._attempts(scenario, work))
 
     def _attempts(self, scenario: str, work: Mapping[str, Callable[[str], T]]) -> dict[str, T]:
-        """Return what each method came to, without those that failed."""
+        """Return each method's result, without failed ones."""
         runs = {name: self.attempts.attempt(scenario, name, run) for name, run in work.items()}
         return {name: run for name, run in runs.items() if run is not None}
 
@@ -214,19 +214,19 @@ SCENARIOS = (*ON_CLUSTER, PLANNING, OVERHEAD)
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
-    """Measure all methods, round after round. Interrupted, it returns the figures so far.
+    """Measure all methods, round after round. If interrupted, return the figures so far.
 
     Args:
         quick: One round of short measurements.
-        scenarios: Those that are measured.
+        scenarios: Scenarios to measure.
         seed: Draws other hot partitions and victims.
     """
     size, results, attempts = QUICK if quick else WHOLE, Results(), Attempts(BENCH)
     others = list(planning_records(BENCH, size.seeds)) if PLANNING in scenarios else []
     others += overhead_records(size.overhead_s) if OVERHEAD in scenarios else []
-    # the two of a change of executors are one part
+    # scale_out and scale_in are one part
     parts = dict.fromkeys(part for name, part in ON_CLUSTER.items() if name in scenarios)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     try:
         with (
             tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,

@@ -1,4 +1,4 @@
-"""Hot partitions that are others after some batches: mean batch time, placed by load and evenly."""
+"""Hot partitions that change after some batches: mean batch time, placed by load and evenly."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks.placement.skew import by_load, placing, skewed
 from millrace.model.decision import Action
 
 PHASE_LIMIT_S = 300.0
-"""Longest time that hot partitions are the same."""
+"""Longest time with the same hot partitions."""
 
 
 @dataclass(frozen=True)
 class DriftRun:
-    """What a method came to.
+    """A method's result.
 
     Attributes:
         batch_s: Mean batch time, seconds.
@@ -33,14 +33,14 @@ class DriftRun:
 def run_drift(
     cluster: Cluster, name: str, method: Method, phases: int, batches: int, period_s: float, seed: int
 ) -> DriftRun:
-    """Return what a method comes to, from the first batch on four executors on.
+    """Return a method's result, from the first batch on four executors on.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        phases: How often hot partitions change.
-        batches: Batches after which they do.
+        method: The placement method.
+        phases: Number of phases, each with its own hot partitions.
+        batches: Batches per phase.
         period_s: Seconds between two evaluations.
         seed: Draws the hot partitions of each phase.
     """

@@ -1,4 +1,4 @@
-"""What the scenarios came to, as records: medians, and ratios judged by the worst round."""
+"""The results of the scenarios as records: medians, and ratios judged by the worst round."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ PAIRS, ONE_HOST, KILLS = "one_to_one", "one_to_one_one_host", "kills"
 PAIR_RIVALS = (EVEN, "spark_wait_0")
 RESIZED = (ALBIC, "spark_wait_3s", "spark_wait_0")
 DRIFT_LIMIT, LONGEST_BATCH_LIMIT = 0.75, 2.0
-"""Largest ratio of our mean batch time to an even placement's; and of a batch around a change to the one before."""
+"""Highest ratio of our mean batch time to an even placement's, and of a batch around a change to the one before."""
 LIMITS = {SKEW: {"spark_wait_3s": 0.6, "spark_wait_0": 0.95, "even": 1.0}, LARGE: {"spark_wait_0": 0.8}}
-"""Largest ratio of our batch time to that of each rival, by scenario."""
+"""Highest ratio of our batch time to each rival's, by scenario."""
 REMOTE_LIMIT, CPU_LIMIT, ONE_HOST_LIMIT = 0.3, 1.0, 1.0
-"""Largest ratio of our remote bytes to a rival's; of processor time a row; and of batch time, on one host."""
+"""Highest ratio of our remote bytes to a rival's; of processor time per row; and of batch time, on one host."""
 ACHIEVED_LIMIT = 1.2
-"""Largest ratio of what was achieved to what was planned."""
+"""Highest ratio of the achieved to the planned value."""
 EVALUATIONS_LIMIT = 2
 BUDGET = PlacementOptions().budget
 Round = dict[str, SteadyRun]
-"""What each method came to in one round, by its name."""
+"""Each method's result in one round, by its name."""
 
 
 def skew_records(rounds: Sequence[Round]) -> list[Record]:
     """Return the figures of the scenario ``skew``.
 
     Args:
-        rounds: What each method came to, by its name; without those that failed.
+        rounds: Each method's result, by its name; without failed ones.
     """
     return [*_times(SKEW, rounds), *_ratios(SKEW, rounds), *_plans([r[ALBIC] for r in rounds if ALBIC in r])]
 
@@ -46,7 +46,7 @@ def wait_records(rounds: Sequence[Round]) -> list[Record]:
     """Return the figures of the scenario ``process_wait``.
 
     Args:
-        rounds: What each wait came to, by its name; without those that failed.
+        rounds: The result of each wait, by its name; without failed ones.
     """
     return list(_times(WAIT, rounds))
 
@@ -55,7 +55,7 @@ def large_state_records(rounds: Sequence[Round]) -> list[Record]:
     """Return the figures of the scenario ``skew_large_state``.
 
     Args:
-        rounds: What each method came to, by its name; without those that failed.
+        rounds: Each method's result, by its name; without failed ones.
     """
     return [*_times(LARGE, rounds), *_ratios(LARGE, rounds), *_loaded(rounds)]
 
@@ -64,7 +64,7 @@ def drift_records(rounds: Sequence[Mapping[str, DriftRun]]) -> Iterator[Record]:
     """Yield the figures of the scenario ``drift``; the worst round counts.
 
     Args:
-        rounds: What each method came to, by its name; without those that failed.
+        rounds: Each method's result, by its name; without failed ones.
     """
     for name in (ALBIC, EVEN):
         times = [r[name].batch_s for r in rounds if name in r]
@@ -83,7 +83,7 @@ def resize_records(rounds: Sequence[Mapping[str, tuple[ResizeRun, ResizeRun]]]) 
     """Yield the figures of the scenarios ``scale_out`` and ``scale_in``; the worst round counts.
 
     Args:
-        rounds: What two executors more, and two fewer, were like by each method's name; without those that failed.
+        rounds: Results with two executors more, and two fewer, by method name; without failed ones.
     """
     for number, scenario in enumerate((OUT, IN)):
         for name in RESIZED:
@@ -118,7 +118,7 @@ def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, PairRun]]]) -> It
     """Yield the figures of the scenarios ``one_to_one``; the worst round counts.
 
     Args:
-        scenarios: Rounds of each scenario: what each method came to, by its name; without those that failed.
+        scenarios: Rounds of each scenario: each method's result, by its name; without failed ones.
     """
     for scenario, rounds in scenarios.items():
         for name in (ALBIC, *PAIR_RIVALS):
@@ -168,7 +168,7 @@ def _none_of_ours(scenario: str, name: str, figure: str, value: float, unit: str
 
 
 def _ratios(scenario: str, rounds: Sequence[Round]) -> Iterator[Record]:
-    """Yield our batch time over each rival's of the same round; the worst round counts."""
+    """Yield our batch time divided by each rival's of the same round; the worst round counts."""
     for rival, limit in LIMITS[scenario].items():
         ratios = [r[ALBIC].batch_s / r[rival].batch_s for r in rounds if ALBIC in r and rival in r]
         if ratios:

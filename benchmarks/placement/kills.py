@@ -20,20 +20,20 @@ from millrace.model.decision import Decision
 from millrace.model.deployment import EXECUTOR_MEMORY
 
 SAVE = "stateStoreSave"
-"""Spark's name of the operator that counts."""
+"""Spark's name of the counting operator."""
 MOVING_S = 3.0
-"""A plan is being carried out for so long at least: it takes one to three batches."""
+"""Carrying out a plan takes at least this long: one to three batches."""
 
 
 @dataclass(frozen=True)
 class KillRun:
-    """What killing executors in the middle of moves did.
+    """Results of killing executors in the middle of moves.
 
     Attributes:
-        kills: How many were killed.
+        kills: Number of killed executors.
         evaluations: Most evaluations of settled telemetry until load was even again.
-        rows_lost: Rows that the counts by key lack.
-        rows_doubled: Rows that they hold more than once.
+        rows_lost: Rows missing from the counts by key.
+        rows_doubled: Rows that the counts include more than once.
     """
 
     kills: int
@@ -43,17 +43,18 @@ class KillRun:
 
 
 def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> KillRun:
-    """Have all partitions change workers, and kill an executor meanwhile, again and again.
+    """Repeatedly move all partitions to other workers, and kill an executor in the meantime.
 
-    To the loop, executors that are killed look as if the kernel had killed them for their memory: here
-    nobody gives them more. Each worker's partitions go to the next worker as one, so that load stays as even as it was.
+    To the control loop, killed executors look like victims of the kernel's out-of-memory killer, so a person owns
+    executor memory here and the loop cannot raise it. All partitions of a worker move to the next worker together, so
+    load stays as even as it was.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        kills: How often.
+        kills: Number of kills.
         period_s: Seconds between two evaluations.
-        seed: Fixes who is killed and when.
+        seed: Determines the victims and moments.
     """
     chance, evaluations = random.Random(seed), list[int]()  # noqa: S311 - draws, no secrets
     with skewed(cluster, name, replace(LIVE, name=ALBIC)) as pipeline:
@@ -74,7 +75,7 @@ def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: in
 
 
 def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:
-    """Return a placement on which each partition is one worker further than it was found."""
+    """Return a placement in which each partition is one worker further than measured."""
     groups = decision.signals and decision.signals.key_groups
     if groups is None:
         raise RuntimeError("no state partition was measured")
@@ -85,7 +86,7 @@ def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:
 
 
 def _compare(checkpoint: Path) -> tuple[int, int]:
-    """Return the rows that counts by key lack, and those that they hold too often, by what the source made."""
+    """Return the rows that the counts by key lack, and the surplus rows, compared with the source."""
     from pyspark.sql import SparkSession
 
     quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}

@@ -1,4 +1,4 @@
-"""The same skew with a gigabyte of state behind a slow store, where a partition that moves has much to load."""
+"""The same skew with a gigabyte of state behind a slow store, so a partition that moves has a lot to load."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ CONF: Mapping[str, str] = {
     ),
 }
 FILLED_S = 900.0
-"""Longest time until the state is as large as it is to be."""
+"""Longest time until the state has its full size."""
 
 
 def has_compiler() -> bool:
-    """Say whether this machine can compile the slow store: a JDK, not a JRE."""
+    """Return whether this machine can compile the slow store: a JDK, not a JRE."""
     return _compiler() is not None
 
 
 def run_large_state(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
-    """Return what a method comes to after the growth from one executor to four and of the state to its size.
+    """Return a method's result once executors have grown from one to four and the state to its size.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        batches: How many batches are measured.
+        method: The placement method.
+        batches: Number of batches to measure.
         period_s: Seconds between two evaluations.
     """
     ballast, jar = f"--ballast={cluster.root / name / 'ballast'}", slow_store(cluster.root)
@@ -49,7 +49,7 @@ def run_large_state(cluster: Cluster, name: str, method: Method, batches: int, p
 
 
 def slow_store(folder: Path) -> Path:
-    """Compile the slow store, once a folder, and return its jar."""
+    """Compile the slow store, once per folder, and return its jar."""
     jar, classes = folder / "slow-store.jar", folder / "slow-store"
     if not jar.exists():
         compiler = _compiler()
@@ -67,6 +67,6 @@ def _compiler() -> str | None:
 
 
 def _filled(pipeline: Pipeline) -> bool:
-    """Say whether the newest batch held the rows of the load and no more."""
+    """Return whether the newest batch contained exactly the rows of the load."""
     newest = pipeline.batches()[-1:]
     return bool(newest) and newest[0].rows_in == ROWS_A_BATCH

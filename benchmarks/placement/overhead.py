@@ -1,7 +1,7 @@
-"""What measuring state partitions costs: 64 of them, of two operators, in a driver that has nothing else to do.
+"""What measuring state partitions costs: 64 partitions of two operators, in a driver with nothing else to do.
 
-All processor time of the driver's Python and of the JVM's threads that serve it counts as measuring: the script itself
-does nothing while its query runs, so that is the listener, the sampler, and their commits.
+All processor time of the driver's Python, and of the JVM threads that serve it, counts as measuring. The script itself
+is idle while its query runs, so this is the time of the listener, the sampler, and their commits.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from millrace.model.submit_options import conf_words
 OVERHEAD = "overhead"
 PARTITIONS, SLOTS, ROWS_A_BATCH = 64, 2, 20_000
 PERIOD_S = 15.0
-"""The shortest period at which partitions are sampled as often as they ever are, every 5 s."""
+"""The shortest period with the highest sampling rate of partitions, every 5 s."""
 WARM_BATCHES, POLL_S = 3, 0.5
 SERVING = "Thread-"
-"""Begin of the names of threads that serve the driver's Python: py4j gives them no other."""
+"""Name prefix of threads that serve the driver's Python: py4j gives them no other name."""
 LIMIT = 0.02
 
 
@@ -35,7 +35,7 @@ def overhead_records(seconds: float) -> list[Record]:
     """Measure a query under telemetry.
 
     Args:
-        seconds: For how long.
+        seconds: Duration.
 
     Raises:
         RuntimeError: If the driver ends with an error.
@@ -93,7 +93,7 @@ def _drive(folder: Path, seconds: float) -> None:
 
 
 def _spent(spark: Any) -> dict[str, float]:
-    """Return the processor time so far of the driver's Python, of the threads that serve it, and of everything."""
+    """Return the processor time so far of the driver's Python, of the threads that serve it, and in total."""
     threads = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
     infos = threads.getThreadInfo(threads.getAllThreadIds())
     serving = [info.getThreadId() for info in infos if info is not None and info.getThreadName().startswith(SERVING)]

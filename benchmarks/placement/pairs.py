@@ -1,7 +1,7 @@
-"""Two stages whose partitions feed each other one to one: the bytes that pass between executors, by who places.
+"""Two stages whose partitions feed each other one to one: the bytes between executors, by placement method.
 
-All executors are on one host here, and Spark reads such neighbours' shuffle files from disk. It is told not to, so that
-executors count as hosts; both settings are measured.
+All executors are on one host here, and Spark reads shuffle files of executors on the same host from disk. A setting
+turns that off and makes executors count as hosts; both settings are measured.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from millrace.model.placement_spec import Placement
 
 SCRIPT = Path(placement.__file__).with_name("scripts") / "paired_state.py"
 HOSTS: Mapping[str, str] = {"spark.shuffle.readHostLocalDisk": "false"}
-"""Executors count as hosts."""
+"""With this setting executors count as hosts."""
 BUDGET = 32
-"""Moves of a plan: all partitions of both stages. Of eight, each plan alone gains too little for the next to follow."""
+"""Moves per plan: all partitions of both stages. With eight, one plan gains too little for another to follow."""
 REMOTE_S_PER_MB = 1.0
-"""What a MB from another executor is said to cost, as if between zones of a cloud: on one host it costs next to
-nothing, and no plan would be worth it."""
+"""Assumed cost of a MB from another executor, as if between zones of a cloud. On one host it costs almost nothing, and
+no plan would be worthwhile."""
 
 
 @dataclass(frozen=True)
 class PairRun:
-    """What a method came to.
+    """A method's result.
 
     Attributes:
         remote_mb: MB that a batch's stateful stages read from other executors, the median of sampled batches.
         batch_s: Median batch time, seconds.
-        cpu_us: Processor time of the executors, microseconds a row.
+        cpu_us: Processor time of the executors, microseconds per row.
     """
 
     remote_mb: float
@@ -50,13 +50,13 @@ class PairRun:
 def run_pairs(
     cluster: Cluster, name: str, method: Method, batches: int, period_s: float, conf: Mapping[str, str]
 ) -> PairRun:
-    """Return what a method comes to after the growth from one executor to four.
+    """Return a method's result after scaling up from one executor to four.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        batches: How many batches are measured.
+        method: The placement method.
+        batches: Number of batches to measure.
         period_s: Seconds between two evaluations.
         conf: Spark settings of the app.
     """
@@ -74,7 +74,7 @@ def run_pairs(
 
 
 def _cpu_s(cluster: Cluster) -> float:
-    """Return the processor time of all executors so far, and of what they started, also of what has ended, seconds."""
+    """Return the processor time of all executors and their descendants so far, including ended ones, seconds."""
     started = [psutil.Process(life.process.pid) for life in cluster.executors.alive()]
     return sum(map(_own_s, (process for root in started for process in (root, *root.children(recursive=True)))))
 
@@ -82,6 +82,6 @@ def _cpu_s(cluster: Cluster) -> float:
 def _own_s(process: psutil.Process) -> float:
     try:
         spent = process.cpu_times()
-    except psutil.NoSuchProcess:  # its parent has its time then
+    except psutil.NoSuchProcess:  # its parent then has its time
         return 0.0
     return float(spent.user + spent.system + spent.children_user + spent.children_system)

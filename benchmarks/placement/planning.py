@@ -1,4 +1,4 @@
-"""Planning for a large cluster, on paper: how long it takes, and how far from the proven minimum it ends."""
+"""Planning for a large cluster that does not run: how long it takes, and how far from the proven minimum it ends."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from millrace.optimizers.albic.options import PlacementOptions
 
 PLANNING = "planning"
 EXECUTORS, PARTITIONS = 1_000, 100_000
-"""Of both stages together."""
+"""Partitions of both stages together."""
 LIMIT_S, GAP_LIMIT = 2.0, 0.15
 METHOD = "joint"
 UNLIMITED = float("inf")
-"""As where executors come or go: with a budget, the gap is the budget's."""
+"""No budget, as when executors come or go: with a budget, the gap would be the budget's."""
 
 
 def planning_records(bench: str, seeds: int) -> Iterator[Record]:
-    """Yield time and gap of plans, with half of the partitions fed by one of the other half each, and without.
+    """Yield time and gap of plans, with one half of the partitions feeding the other one to one, and without.
 
     Args:
         bench: The benchmark's name.
-        seeds: Clusters, each with loads and places of its own.
+        seeds: Number of clusters, each with its own loads and placement.
     """
     times, gaps = list[float](), list[float]()
     for seed in range(seeds):
@@ -42,7 +42,7 @@ def planning_records(bench: str, seeds: int) -> Iterator[Record]:
 
 
 def _plan(seed: int, paired: bool) -> tuple[float, float]:
-    """Return how long a plan takes, and its time over the least that is possible, as a share."""
+    """Return the duration of a plan, and its batch time above the least possible, as a share."""
     groups, options = _groups(seed, paired), PlacementOptions.read({"budget": UNLIMITED, "method": METHOD})
     begun = time.perf_counter()
     target = cluster(groups, groups.worker, EXECUTORS, 1, options)

@@ -1,4 +1,4 @@
-"""Two executors more, and two fewer, under hot partitions: how soon load is even again, and what batches say of it."""
+"""Two executors more, and two fewer, under hot partitions: how soon load is even again, and batch times."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from millrace.optimizers.albic.options import PlacementOptions
 HALF = MANY // 2
 """Slots of two executors."""
 BALANCED = 1.25
-"""Time of the stateful stages over the bound, from which they are even: the bound lets tasks be divided, and no task
-can be. On eight cores the best placement takes 1.14 to 1.21 times the bound here."""
+"""Up to this ratio to the bound, the time of the stateful stages counts as even. The bound assumes divisible tasks,
+which real tasks are not. On eight cores the best placement takes 1.14 to 1.21 times the bound here."""
 MOST_EVALUATIONS = 12
 MEASURED_BATCHES = 8
 
 
 @dataclass(frozen=True)
 class ResizeRun:
-    """What a change of executors was like.
+    """Results of a change of executors.
 
     Attributes:
-        longest_ratio: Longest batch around the change over the one before it.
+        longest_ratio: Longest batch around the change divided by the one before it.
         batch_s: Median batch time afterwards, seconds.
-        evaluations: Evaluations of settled telemetry until load was even; None where nobody evaluates.
+        evaluations: Evaluations of settled telemetry until load was even; None without a controller.
     """
 
     longest_ratio: float
@@ -42,13 +42,13 @@ class ResizeRun:
 
 
 def run_resize(cluster: Cluster, name: str, method: Method, period_s: float) -> tuple[ResizeRun, ResizeRun]:
-    """Return what two executors more, and then two fewer, were like.
+    """Return the results of two executors more, and then of two fewer.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        period_s: Seconds between two evaluations, where there are any.
+        method: The placement method.
+        period_s: Seconds between two evaluations, if there are any.
     """
     with skewed(cluster, name, method) as pipeline:
         if not by_load(method):
@@ -83,7 +83,7 @@ def _have_executors(pipeline: Pipeline, slots: int) -> None:
 
 
 def _judged_since(pipeline: Pipeline, begun: datetime) -> ResizeRun:
-    """Return what the batches around a change were like, and those after it."""
+    """Return the results of the batches around and after a change."""
     ended = datetime.now(UTC)
     longest, before = around(pipeline.intervals(), (begun.timestamp(), ended.timestamp())) or (0.0, 1.0)
     after = pipeline.await_batches(MEASURED_BATCHES, ended)
@@ -91,12 +91,12 @@ def _judged_since(pipeline: Pipeline, begun: datetime) -> ResizeRun:
 
 
 def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> int:
-    """Wait until a controller finds load even, and return after how many evaluations; at most a dozen.
+    """Wait until a controller finds load even, and return the number of evaluations, at most a dozen.
 
     Args:
-        pipeline: Whose, under control.
-        since: Evaluations of before do not count.
-        slots: On how many slots load is to be even.
+        pipeline: A pipeline under control.
+        since: Earlier evaluations do not count.
+        slots: Slots over which load must be even.
     """
     found: list[int] = []
 
@@ -104,13 +104,13 @@ def evaluations_to_balance(pipeline: Pipeline, since: datetime, slots: int) -> i
         found[:] = [number for number, balanced in enumerate(_balanced(pipeline, since, slots), 1) if balanced][:1]
         return bool(found) or len(judged(pipeline, since)) >= MOST_EVALUATIONS
 
-    # most of them settle first
+    # most evaluations are still settling at first
     wait_until(even, "an even load", 2 * MOST_EVALUATIONS * pipeline.spec.period_s, READ_S)
     return found[0] if found else MOST_EVALUATIONS
 
 
 def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:
-    """Say of each evaluation since a time whether it found load even on all slots, or planned it so."""
+    """Return, per evaluation since a time, whether it found load even on all slots and planned no move."""
     told = []
     for decision in judged(pipeline, since):
         groups, current = decision.signals and decision.signals.key_groups, pipeline.latest().apps[pipeline.spec.app]

@@ -1,4 +1,4 @@
-"""A third of the keys in 3 of 32 partitions, two stages with state, four executors, a load that never changes."""
+"""A third of the keys in 3 of 32 partitions, two stages with state, four executors, a constant load."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ WAITS: Mapping[str, Method] = {
     f"{ALBIC}_{seconds}s": replace(LIVE, name=f"{ALBIC}_{seconds}s", conf={PROCESS_WAIT: f"{seconds}s"})
     for seconds in (4, 10, 30)
 }
-"""By load, with other waits of a partition for the executor that has its state; 4 s is what pipelines get."""
+"""By load, with different waits of a partition for the executor that has its state; pipelines use 4 s."""
 WAIT_MS = 200.0
-"""What a key costs a core: enough that waits and not this machine's two processors, which eight slots share, decide
-how long a batch takes, and so little that a batch takes seconds, as those of most streams do."""
+"""Wait per key. It is long enough that waits decide the batch time, not this machine's two processors, which eight
+slots share. It is short enough that a batch takes seconds, like those of most streams."""
 PARTITIONS = 32
-"""With few of them, several hot ones included, what an executor can be given is so coarse that placements hardly
-differ; Spark's own default is 200."""
+"""With few partitions, several of them hot, an executor's share is so coarse that placements barely differ; Spark's own
+default is 200."""
 BY_LOAD = Placement()
 STATE_SEEN = timedelta(minutes=3)
-"""How far the sizes of states are looked back for: drivers measure them once a minute."""
+"""How far to look back for state sizes: drivers measure them once per minute."""
 EVALUATIONS, QUIET = 12, 3
-"""Evaluations in which a placement has to be found, and after it those that have to find nothing better."""
+"""Evaluations within which a placement must be found, and following evaluations that must find nothing better."""
 PLANS = 4
-"""Plans that may follow each other until nothing better is found."""
+"""Most plans in sequence until nothing better is found."""
 
 
 @dataclass(frozen=True)
 class SteadyRun:
-    """What a method came to.
+    """A method's result.
 
     Attributes:
         batch_s: Median batch time, seconds.
-        moves: Partitions that ran elsewhere than in the sampled batch before, a sample.
-        loaded_mb: State of these partitions, MB a sample.
-        plan: What was planned; None where nothing was.
-        achieved_s: Time of the stateful stages that was found afterwards, seconds; None where it was not.
-        evaluations: Evaluations until the plan was made; None where none was.
-        late_plans: Plans that were made in the measured batches.
-        distance: Load distance that was found afterwards, % of the mean; None where nothing was planned.
+        moves: Partitions per sample that ran elsewhere than in the sampled batch before.
+        loaded_mb: State of these partitions, MB per sample.
+        plan: The plan; None without one.
+        achieved_s: Time of the stateful stages measured afterwards, seconds; None if it was not measured.
+        evaluations: Evaluations until the plan was made; None without a plan.
+        late_plans: Plans made during the measured batches.
+        distance: Load distance measured afterwards, % of the mean; None without a plan.
     """
 
     batch_s: float
@@ -75,13 +75,13 @@ class SteadyRun:
 
 
 def run_steady(cluster: Cluster, name: str, method: Method, batches: int, period_s: float) -> SteadyRun:
-    """Return what a method comes to after the growth from one executor to four.
+    """Return a method's result after scaling up from one executor to four.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         name: Name of the run, a folder.
-        method: Who places.
-        batches: How many batches are measured.
+        method: The placement method.
+        batches: Number of batches to measure.
         period_s: Seconds between two evaluations.
     """
     with skewed(cluster, name, method) as pipeline:
@@ -99,25 +99,25 @@ def skewed(
     jars: Sequence[str] = (),
     scheme: str = "",
 ) -> AbstractContextManager[Pipeline]:
-    """Run the query with hot partitions, and give it once it has grown from one executor to four: see ``grown``."""
+    """Run the query with hot partitions, and yield it once it has grown from one executor to four: see ``grown``."""
     hot = ("--hot", f"--wait-ms={WAIT_MS:g}", *options)
     return grown(cluster, name, method, *hot, partitions=PARTITIONS, conf=conf, jars=jars, scheme=scheme)
 
 
 def by_load(method: Method) -> bool:
-    """Say whether a method places by load."""
+    """Return whether a method places by load."""
     return method.agent and method.name != EVEN
 
 
 @contextmanager
 def at_rest(pipeline: Pipeline, method: Method, period_s: float, costs: Placement = BY_LOAD) -> Iterator[Pipeline]:
-    """Give a pipeline that has grown when its method has placed what it places, and is still at work.
+    """Yield a grown pipeline once its method has finished placing; the method stays active.
 
     Args:
         pipeline: The pipeline.
-        method: Who places.
+        method: The placement method.
         period_s: Seconds between two evaluations.
-        costs: The spec's ``placement``, where it is placed by load.
+        costs: The spec's ``placement``, if it is placed by load.
     """
     if not by_load(method):
         pipeline.await_batches(SKIPPED_BATCHES, datetime.now(UTC))
@@ -131,13 +131,13 @@ def at_rest(pipeline: Pipeline, method: Method, period_s: float, costs: Placemen
 
 
 def placing(spec: PipelineSpec, period_s: float, costs: Placement = BY_LOAD) -> PipelineSpec:
-    """Return a spec by which state partitions are placed by load, and slots stay."""
+    """Return a spec that places state partitions by load and keeps slots fixed."""
     fixed = Slots(min=MANY, max=MANY, start=MANY)
     return spec.model_copy(update={"slots": fixed, "placement": costs, "period_s": period_s})
 
 
 def settled(pipeline: Pipeline) -> bool:
-    """Say whether enough evaluations found nothing to gain, since the last plan if there was one, which is verified."""
+    """Return whether enough evaluations since the last plan (if any, then verified) found nothing to gain."""
     decisions = judged(pipeline)
     plans = [number for number, decision in enumerate(decisions) if decision.action is Action.APPLY]
     if not plans:
@@ -148,11 +148,11 @@ def settled(pipeline: Pipeline) -> bool:
 
 
 def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decision]:
-    """Return the decisions on telemetry that was settled, oldest first.
+    """Return the decisions on settled telemetry, oldest first.
 
     Args:
-        pipeline: Whose.
-        since: Those of before are left out.
+        pipeline: The pipeline.
+        since: Earlier decisions are left out.
     """
     recent = pipeline.tables.decisions.recent(pipeline.spec.name, limit=100)
     known = [d for d in reversed(recent) if d.signals is not None and not d.signals.settling]
@@ -160,7 +160,7 @@ def judged(pipeline: Pipeline, since: datetime | None = None) -> Sequence[Decisi
 
 
 def measure(pipeline: Pipeline, batches: int) -> SteadyRun:
-    """Return what the next batches of a pipeline at rest are like."""
+    """Return the result of the next batches of a pipeline at rest."""
     since = datetime.now(UTC)
     measured = pipeline.await_batches(batches, since)
     moves, loaded_mb = mean_moves(partition_runs(pipeline.tables.lake, pipeline.spec.name, since - STATE_SEEN), since)
@@ -172,8 +172,8 @@ def mean_moves(runs: Sequence[PartitionRun], since: datetime) -> tuple[float, fl
     """Return how many partitions ran elsewhere than in the sampled batch before, and their state in MB; means.
 
     Args:
-        runs: Sampled partitions in order of time, some from before, which tell how large states are.
-        since: Begin of what counts.
+        runs: Sampled partitions in order of time, including some earlier ones for state sizes.
+        since: Start of the counted time.
     """
     size = {(run.operator, run.partition): run.state_bytes for run in runs if run.state_bytes is not None}
     batches: dict[int, dict[tuple[int, int], str]] = {}
@@ -201,11 +201,11 @@ def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
 
 
 def busy_s(groups: KeyGroups, workers: Sequence[int]) -> list[float]:
-    """Return the time that a batch keeps each worker busy with what is on it, seconds."""
+    """Return how long a batch keeps each worker busy, seconds."""
     on = list(zip(groups.worker, groups.busy_s, strict=True))
     return [sum(needed_s for worker, needed_s in on if worker == number) for number in workers]
 
 
 def load_distance(busy: Sequence[float]) -> float:
-    """Return how far the worker that is farthest from the mean is off, % of that."""
+    """Return the largest deviation of a worker from the mean, % of the mean."""
     return 100 * max(abs(worker - mean(busy)) for worker in busy) / mean(busy)

@@ -1,9 +1,9 @@
-"""Processing ability of a simulated operator: how many rows a second it can process at each p.
+"""Processing ability of a simulated operator: rows per second that it can process at each p.
 
-A curve gives the form of PA(p) up to a factor. The families differ in what defeats a tuner: a power law is smooth, USL
-([Gunther], contention sigma and coherence kappa) bends and at last falls, a saturating one flattens, a staircase (key
-groups shared out unevenly) stands still for several levels, a retrograde one has a peak. Every level has a wiggle of
-its own on top, so that no family can be fitted exactly.
+A curve gives the form of PA(p) up to a factor. The families differ in what defeats a tuner. A power law is smooth. USL
+([Gunther], contention sigma and coherence kappa) bends and finally falls. A saturating curve flattens. A staircase
+(unevenly shared key groups) stays flat for several levels. A retrograde curve has a peak. Every level also has its own
+random wiggle, so no family can be fitted exactly.
 
 Reference:
     [Gunther] "Guerrilla Capacity Planning", 2007: p / (1 + sigma (p - 1) + kappa p (p - 1)).
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
-"""Levels p (n,), >= 1, to their relative ability (n,), > 0."""
+"""Maps levels p (n,), >= 1, to their relative ability (n,), > 0."""
 
 
 def power(exponent: float) -> Curve:
@@ -35,7 +35,7 @@ def usl(sigma: float, kappa: float) -> Curve:
 
 
 def amdahl(serial: float) -> Curve:
-    """Return Amdahl's law: a share ``serial`` >= 0 of the work cannot be shared out."""
+    """Return Amdahl's law: a share ``serial`` >= 0 of the work cannot be parallelised."""
     return partial(_usl, serial, 0.0)
 
 
@@ -45,22 +45,22 @@ def saturating(scale: float) -> Curve:
 
 
 def step(exponent: float, groups: int) -> Curve:
-    """Return a power law of the slots that ``groups`` key groups can use evenly: the fullest slot sets the pace."""
+    """Return a power law of the slots that ``groups`` key groups can use evenly: the fullest slot limits the job."""
     return partial(_step, exponent, groups)
 
 
 def executors(exponent: float, cores: int) -> Curve:
-    """Return a power law of the slots in whole executors of ``cores``: some more slots than these bring nothing."""
+    """Return a power law of the slots in whole executors of ``cores``; slots beyond whole executors add nothing."""
     return partial(_executors, exponent, cores)
 
 
 def retrograde(exponent: float, peak: float, fall: float) -> Curve:
-    """Return p^e up to ``peak``, from there on falling as p^-fall."""
+    """Return p^e up to ``peak``, then falling as p^-fall."""
     return partial(_retrograde, exponent, peak, fall)
 
 
 def plateau(exponent: float, at: float) -> Curve:
-    """Return p^e up to ``at`` and no more beyond it: a hot key, or a service that answers only so often."""
+    """Return p^e up to ``at`` and constant beyond it: a hot key, or a service with a limited rate."""
     return partial(_retrograde, exponent, at, 0.0)
 
 
@@ -70,7 +70,7 @@ def table(points: Mapping[int, float]) -> Curve:
     return partial(_table, np.log(np.array(levels, dtype=float)), np.log([points[p] for p in levels]))
 
 
-# functions of the module and not closures: a run has to go from one process to another
+# module functions, not closures: a run must be picklable for other processes
 
 
 def _power(exponent: float, p: Array) -> Array:
@@ -110,9 +110,9 @@ class Families:
 
     Attributes:
         weights: Relative frequency of each family: power, usl, saturating, step, retrograde, amdahl, executors,
-            executors_2 to executors_5, which are all of so many cores.
-        wiggle_sd: Standard deviation of a level's own log factor, >= 0.
-        headroom: Least highest ability over what the peak rate needs, so that every rate can be reached.
+            executors_2 to executors_5, which fix the number of cores.
+        wiggle_sd: Standard deviation of each level's own log factor, >= 0.
+        headroom: Least ratio of the highest ability to the need at the peak rate; it makes every rate reachable.
     """
 
     weights: Mapping[str, float]
@@ -133,14 +133,14 @@ class Families:
 
 EXPONENTS = (0.6, 0.95)
 CORES = (2, 6)
-"""Fewest of an executor, and one more than the most."""
+"""Fewest cores of an executor, and one more than the most."""
 MIXED = Families({"power": 0.4, "usl": 0.25, "saturating": 0.1, "step": 0.125, "retrograde": 0.125})
-"""Families that ``flow`` was developed on, together, as no tuner may count on one."""
+"""Families that ``flow`` was developed on, mixed, because no tuner may rely on a single family."""
 TRIES = 20
 
 
 def abilities(curve: Curve, p_max: int, levels: float, rows_per_s: float, wiggle: Array) -> Array:
-    """Return PA(1..p_max), rows a second, shape (p_max,).
+    """Return PA(1..p_max), rows per second, shape (p_max,).
 
     Args:
         curve: Its form.

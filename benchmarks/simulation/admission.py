@@ -1,19 +1,18 @@
-"""A simulated cluster of split nodes that streams enter at: queues, redirections, and what both cost.
+"""A simulated cluster of split nodes through which streams enter: queues, redirections, and the cost of both.
 
 Units:
-    rates, capacity    tuples a second
+    rates, capacity    tuples per second
     period             the time between two evaluations, ``period_s`` seconds
 
-An evaluation lists all streams that are connected in the period that begins; those that connect and leave between two
-of them are never seen, their feed keeps their tuples. A node that gets more than it can take queues the rest. Streams
-of one node are redirected one after another, those of different nodes at once: the j-th of a node waits for j
-hand-overs, and for the queue before it, as tuples must not overtake each other. What its feed keeps meanwhile is
-buffered.
+An evaluation lists all streams that are connected in the period that begins. Streams that connect and leave between two
+evaluations are never seen; their feed keeps their tuples. An overloaded node queues the excess. Streams of one node are
+redirected one after another, streams of different nodes in parallel: the j-th stream of a node waits for j hand-overs,
+and for the queue before it, because tuples must not overtake each other. Its feed buffers its tuples in the meantime.
 
 Reference: Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
-Section 6.1. The optimum is a lower bound of the nodes that any assignment needs: the paper uses the bound of Korf
-(AAAI 2002), this the one of Martello and Toth, "Lower bounds and reduction procedures for the bin packing problem",
-1990, L2.
+Section 6.1. The optimum is a lower bound of the nodes that any assignment needs. Deviation: the paper uses the bound of
+Korf (AAAI 2002), we use L2 of Martello and Toth, "Lower bounds and reduction procedures for the bin packing problem",
+1990.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class SplitNodes:
-    """What does not vary.
+    """The constant parameters.
 
     Attributes:
-        capacity: Of a node, > 0.
+        capacity: Capacity of a node, > 0.
         period_s: Length of a period, > 0.
-        handover_s: Time that redirecting one stream takes, >= 0.
+        handover_s: Time to redirect one stream, >= 0.
     """
 
     capacity: float = 10_000.0
@@ -48,10 +47,10 @@ class SplitNodes:
     handover_s: float = 0.02
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range.
+        """Reject values out of range.
 
         Raises:
-            MillraceError: With the field, its value, what is allowed and the remedy.
+            MillraceError: With the field, its value, the allowed range and the remedy.
         """
         for name, value, least in (
             ("capacity", self.capacity, 0.0),
@@ -64,13 +63,13 @@ class SplitNodes:
 
 @dataclass(frozen=True)
 class ObservedStreams:
-    """What a period begins with.
+    """The state at the beginning of a period.
 
     Attributes:
         period: Its number, from 0.
-        streams: Ids of those that are connected, S of them.
-        rate: Rate of each in the period that ended, shape (S,); NaN for those that just joined.
-        node: Node of each, shape (S,); -1 for those that just joined.
+        streams: Ids of the S connected streams.
+        rate: Rate of each in the period that ended, shape (S,); NaN for streams that just joined.
+        node: Node of each, shape (S,); -1 for streams that just joined.
         nodes: N.
         latency_s: Moving average of the queueing delay of each node, shape (N,).
     """
@@ -85,16 +84,16 @@ class ObservedStreams:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a period went.
+    """The result of a period.
 
     Attributes:
         redirections: Streams that changed their node.
-        buffered: Tuples that their feeds kept meanwhile.
+        buffered: Tuples that their feeds buffered in the meantime.
         nodes: Nodes in use.
-        overloaded: Nodes of these that got more than they can take.
+        overloaded: Nodes of these that got more than their capacity.
         optimum: No assignment of this period's rates needs fewer nodes.
         latency_s: The longest queueing delay at the end.
-        delay_s: Seconds that redirected streams waited, all of them together.
+        delay_s: Total seconds that redirected streams waited.
     """
 
     redirections: int
@@ -108,15 +107,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Score:
-    """How a run went.
+    """The score of a run.
 
     Attributes:
-        redirections_per_period: Streams redirected in a period, mean.
-        buffered_tuples: Tuples buffered in a period, mean.
+        redirections_per_period: Streams redirected per period, mean.
+        buffered_tuples: Tuples buffered per period, mean.
         above_optimum_ratio: Node-periods over those of the optimum, less 1.
         overloaded_ratio: Share of node-periods that were overloaded, 0..1.
         latency_p95_s: 95 % of periods had no longer queueing delay.
-        node_periods: Node-periods together.
+        node_periods: Total node-periods.
         redirection_delay_s: Seconds that a redirected stream waited, mean; 0 without any.
     """
 
@@ -135,10 +134,10 @@ class AdmissionPlant:
     Args:
         streams: Ids, one for each column of ``rates``.
         rates: Rate of each stream in each period, shape (T, K), >= 0; NaN while it is not connected.
-        cluster: What does not vary.
+        cluster: The constant parameters.
 
     Raises:
-        MillraceError: If shapes do not fit, or a rate is negative or infinite.
+        MillraceError: If shapes do not match, or a rate is negative or infinite.
     """
 
     def __init__(self, streams: Sequence[str], rates: Floats, cluster: SplitNodes | None = None) -> None:
@@ -158,7 +157,7 @@ class AdmissionPlant:
         return self.period >= len(self._rates)
 
     def observe(self) -> ObservedStreams:
-        """Return what the period begins with."""
+        """Return the state at the beginning of the period."""
         here = self._here
         before = self._rates[self.period - 1] if self.period else np.full(len(here), np.nan)
         rate = np.where(self._node >= 0, before, np.nan)
@@ -171,10 +170,10 @@ class AdmissionPlant:
         return found
 
     def apply(self, node: Ints) -> Outcome:
-        """Redirect streams to where an assignment wants them, and let the period pass.
+        """Redirect streams to their assigned nodes, and let the period pass.
 
         Args:
-            node: Node of each stream that is connected, shape (S,); those from N on are new nodes.
+            node: Node of each connected stream, shape (S,); numbers from N on are new nodes.
 
         Raises:
             MillraceError: If a stream has no node.
@@ -220,7 +219,7 @@ class AdmissionPlant:
 def least_nodes(rate: Floats, capacity: float) -> int:
     """Return a lower bound of the nodes that rates, shape (S,), need: Martello and Toth's L2.
 
-    A stream that is faster than a node counts as a full one.
+    A stream that is faster than a node counts as a full node.
     """
     share = np.minimum(rate[rate > 0] / capacity, 1.0)
     best = math.ceil(float(share.sum()) - ROUNDING)
@@ -233,7 +232,7 @@ def least_nodes(rate: Floats, capacity: float) -> int:
 
 
 def score(outcomes: Sequence[Outcome]) -> Score:
-    """Return how a run went.
+    """Return the score of a run.
 
     Raises:
         MillraceError: If there was no period.

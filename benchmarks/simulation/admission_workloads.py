@@ -1,16 +1,16 @@
-"""The paper's workloads of many input streams: who sends how much in each period, and what is told of it beforehand.
+"""The paper's workloads of many input streams: the rate of each stream in each period, and its metadata.
 
-    psfcw, ptfcw   pairs that jump, or go by a trend, opposite of each other: the total is constant
-    sfvar, tfvar   the same streams with cycles of their own: the total varies
-    bursty         on and off for exponentially distributed times; neither begin nor end is told
+    psfcw, ptfcw   pairs that jump, or follow a trend, in opposite directions: the total is constant
+    sfvar, tfvar   the same streams, each with its own cycle: the total varies
+    bursty         on and off for exponentially distributed times; the metadata contains neither start nor end
     constw         constant rates
     surge          streams that rise one after another, all stay high for a while, and fall again: the load grows
                    eightfold and back
 
 Tuples arrive at random (Poisson) around the rate. A load level is the number of nodes that can take the mean load.
 
-Reference: Balkesen, Tatbul, Ozsu, DEBS 2013, Section 6.1.1. The paper gives no numbers beside 80 streams: ranges here
-are ours, and the ones that decide most stand as constants below.
+Reference: Balkesen, Tatbul, Ozsu, DEBS 2013, Section 6.1.1. The paper gives no numbers except the 80 streams: ranges
+here are ours, and the most important ones are constants below.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from millrace.model.errors import MillraceError
 Floats = NDArray[np.float64]
 
 DURATIONS = (8, 24)
-"""Periods that a stream is high or low, from and to, whole numbers."""
+"""Least and most periods that a stream is high or low, whole numbers."""
 RAMPS = (4, 8)
-"""Periods that a trend takes, from and to."""
+"""Least and most periods of a trend."""
 FILLED = 0.95
-"""Mean load over what the level's nodes can take."""
+"""Mean load divided by the capacity of the level's nodes."""
 UNEVEN = (0.4, 1.6)
-"""Mean rate of a stream over that of all."""
+"""Mean rate of a stream divided by that of all streams."""
 SWING = (0.4, 0.9)
-"""Difference of the levels from the mean over the mean."""
+"""Difference of the levels from the mean, divided by the mean."""
 PEAK = 0.9
-"""Highest rate over a node's capacity."""
+"""Highest rate divided by a node's capacity."""
 SURGE = 8
-"""Load at the height of a surge over that before: 32 nodes' worth over 4 (Section 6.5 of the paper)."""
+"""Load at the height of a surge divided by the load before: 32 nodes' worth over 4 (Section 6.5 of the paper)."""
 RISES = (0.1, 0.4)
-"""Share of a surge's time at which streams begin to rise, from and to; they begin to fall as much before its end."""
+"""Range of the share of a surge's time at which streams start to rise; they start to fall as long before its end."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a workload is.
+    """The size of a workload.
 
     Attributes:
-        streams: How many, >= 2, even.
+        streams: Number of streams, >= 2, even.
         level: Nodes that can take the mean load, > 0.
-        periods: How long, >= 1.
-        capacity: Of a node, tuples a second.
+        periods: Number of periods, >= 1.
+        capacity: Capacity of a node, tuples per second.
         period_s: Length of a period.
     """
 
@@ -63,10 +63,10 @@ class Size:
     period_s: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no size.
+        """Reject invalid sizes.
 
         Raises:
-            MillraceError: With the field, its value, what is allowed and the remedy.
+            MillraceError: With the field, its value, the allowed range and the remedy.
         """
         if self.streams < 2 or self.streams % 2:
             raise MillraceError("streams", self.streams, "an even number >= 2", "Streams come in pairs.")
@@ -82,7 +82,7 @@ class StreamLoad:
     Attributes:
         streams: Ids, K of them.
         rates: Shape (T, K); NaN while a stream is not connected.
-        metadata: What is told of each stream, by id, as a spec has it.
+        metadata: Metadata of each stream, by id, in the form of a spec.
     """
 
     streams: tuple[str, ...]
@@ -91,7 +91,7 @@ class StreamLoad:
 
 
 def paired(size: Size, seed: int, *, trend: bool) -> StreamLoad:
-    """Return streams that fluctuate in pairs, opposite of each other: psfcw, or ptfcw with ``trend``."""
+    """Return streams that fluctuate in opposite pairs: psfcw, or ptfcw with ``trend``."""
     rng = np.random.default_rng([seed, 1])
     half = size.streams // 2
     mean, swing = np.repeat(_means(size, half, rng), 2), np.repeat(rng.uniform(*SWING, half), 2)
@@ -104,7 +104,7 @@ def paired(size: Size, seed: int, *, trend: bool) -> StreamLoad:
 
 
 def independent(size: Size, seed: int, *, trend: bool) -> StreamLoad:
-    """Return streams that fluctuate each for itself: sfvar, or tfvar with ``trend``."""
+    """Return streams that fluctuate independently: sfvar, or tfvar with ``trend``."""
     rng = np.random.default_rng([seed, 2])
     mean, swing = _means(size, size.streams, rng), rng.uniform(*SWING, size.streams)
     up, down = rng.integers(*DURATIONS, (2, size.streams), endpoint=True).astype(float)
@@ -114,7 +114,7 @@ def independent(size: Size, seed: int, *, trend: bool) -> StreamLoad:
 
 
 def bursty(size: Size, seed: int) -> StreamLoad:
-    """Return on-off streams; durations are told as their means, the phase is not."""
+    """Return on-off streams; the metadata contains mean durations but no phase."""
     rng = np.random.default_rng([seed, 3])
     mean = _means(size, size.streams, rng)
     up, down = rng.integers(*DURATIONS, (2, size.streams), endpoint=True).astype(float)
@@ -129,7 +129,7 @@ def bursty(size: Size, seed: int) -> StreamLoad:
 
 
 def constant(size: Size, seed: int) -> StreamLoad:
-    """Return streams of constant rates: constw."""
+    """Return streams with constant rates: constw."""
     rng = np.random.default_rng([seed, 4])
     mean = np.minimum(_means(size, size.streams, rng), PEAK * size.capacity)
     columns = {"minimum": mean, "maximum": mean, "average": mean}
@@ -137,7 +137,7 @@ def constant(size: Size, seed: int) -> StreamLoad:
 
 
 def surge(size: Size, seed: int) -> StreamLoad:
-    """Return streams that rise by a trend and fall again, once; the level is that of the time in between."""
+    """Return streams that follow a trend up and down again, once; the level applies to the time in between."""
     rng = np.random.default_rng([seed, 5])
     high = np.minimum(_means(size, size.streams, rng), PEAK * size.capacity)
     low = high * rng.uniform(*UNEVEN, size.streams)

@@ -1,4 +1,4 @@
-"""Noise of every evaluation of a run, drawn ahead and by evaluation, so that it is the same for every tuner."""
+"""The noise of every evaluation of a run, drawn ahead and by evaluation, so it is the same for every tuner."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Draws:
     """Factors of a run's measurements.
 
     Args:
-        seed: Of the run.
-        noise: Of processing ability.
-        units: How many abilities are measured in an evaluation.
+        seed: Seed of the run.
+        noise: Noise of processing ability.
+        units: Number of abilities measured per evaluation.
         windows: The window operators.
     """
 
@@ -27,7 +27,7 @@ class Draws:
         self._rows: list[tuple[list[float], list[float]]] = []
 
     def at(self, evaluation: int) -> tuple[list[float], list[float]]:
-        """Return an evaluation's measured over true ability per unit, and counted over mean output per window."""
+        """Return an evaluation's ratio of measured to true ability per unit, and counted to mean output per window."""
         while evaluation >= len(self._rows):
             abilities = self._noise.factors(self._rngs[0], (BLOCK, self._units)).tolist()
             columns = [window.factors(self._rngs[1], BLOCK) for window in self._windows]

@@ -11,10 +11,10 @@ class Event:
     """One change of ability.
 
     Attributes:
-        at_s: When it begins, seconds.
-        factor: Ability afterwards over ability before, > 0.
-        over_s: How long it takes; 0 for a step.
-        operators: Whom it concerns; empty for all.
+        at_s: Start, seconds.
+        factor: Ability afterwards divided by ability before, > 0.
+        over_s: Duration; 0 for a step.
+        operators: The affected operators; empty for all.
     """
 
     at_s: float
@@ -23,7 +23,7 @@ class Event:
     operators: tuple[str, ...] = ()
 
     def factor_at(self, time: float) -> float:
-        """Return the factor at a time; a gradual change goes evenly."""
+        """Return the factor at a time; a gradual change is linear."""
         if time < self.at_s:
             return 1.0
         done = 1.0 if self.over_s <= 0 else min(1.0, (time - self.at_s) / self.over_s)
@@ -37,7 +37,7 @@ class Drift:
     events: tuple[Event, ...] = ()
 
     def factors(self, operators: Sequence[str], time: float) -> tuple[float, ...]:
-        """Return ability over the original one, of each operator at a time."""
+        """Return the ratio of each operator's ability to its original one at a time."""
         found = dict.fromkeys(operators, 1.0)
         for event in self.events:
             factor = event.factor_at(time)

@@ -1,13 +1,13 @@
-"""A simulated stream join: workers that share a window, shed, and are looked at once a period.
+"""A simulated stream join: workers that share a window, shed load, and are evaluated once per period.
 
-Time goes in steps of a second. In each step the tuples come that a workload tells; the shed ratio's share of them is
-dropped, exactly over time. The rest stays in the window for phi seconds, spread over the workers so that the fullest
-keeps a block more than the emptiest, which is what forwarding by blocks guarantees. Every new tuple meets the part of
-each worker, and each block costs a worker something on top. Work that a worker cannot do in a step waits: a new tuple
-waits for what was there before it, and for half of what came with it.
+Time advances in steps of a second. In each step the workload's tuples arrive, and the shed ratio's share of them is
+dropped, exactly over time. The others stay in the window for phi seconds. They are spread over the workers so that the
+fullest keeps a block more than the emptiest, which is what forwarding by blocks guarantees. Every new tuple meets the
+part of each worker, and each block has an additional cost. Work that a worker cannot finish in a step waits: a new
+tuple waits for the earlier work, and for half of the work that arrived with it.
 
-Shed ratio and block size are in force at once; workers that are added come after a delay and then take their share at
-once. Memory is not bounded: what a worker keeps above its capacity is told, not lost.
+Shed ratio and block size take effect at once. Added workers arrive after a delay and then take their share at once.
+Memory is not bounded: tuples above a worker's capacity are reported, not lost.
 
 Reference: [ESJ-A], [ESJ-C] ("Workload difference between workers"). The costs are ours.
 """
@@ -32,15 +32,15 @@ STREAMS = ("left", "right")
 
 @dataclass(frozen=True)
 class JoinCluster:
-    """What does not vary.
+    """The constant parameters.
 
     Attributes:
-        capacity: W, tuples that a worker is to keep at most, >= 2.
+        capacity: W, most tuples that a worker should keep, >= 2.
         window_s: phi, whole seconds, >= 1.
         period_s: From one evaluation to the next, whole seconds, >= 1.
-        delay_s: How long added workers take to come, whole seconds, >= 0.
-        pair_s: Cost of comparing a new tuple with one of the window, seconds of a worker, >= 0.
-        tuple_s: Cost of a new tuple beside that, >= 0.
+        delay_s: Time until added workers arrive, whole seconds, >= 0.
+        pair_s: Cost of comparing a new tuple with one tuple of the window, worker seconds, >= 0.
+        tuple_s: Additional cost of a new tuple, >= 0.
         block_s: Cost of a block, >= 0.
     """
 
@@ -53,10 +53,10 @@ class JoinCluster:
     block_s: float = 1e-3
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range.
+        """Reject values out of range.
 
         Raises:
-            MillraceError: With the field, its value, what is allowed and the remedy.
+            MillraceError: With the field, its value, the allowed range and the remedy.
         """
         least = {"capacity": 2, "window_s": 1, "period_s": 1, "delay_s": 0, "pair_s": 0, "tuple_s": 0, "block_s": 0}
         for name, low in least.items():
@@ -66,14 +66,14 @@ class JoinCluster:
 
 @dataclass(frozen=True)
 class JoinScore:
-    """How a run went.
+    """The score of a run.
 
     Attributes:
-        shed_ratio: Share of all tuples that was dropped, 0..1.
-        scale_events: Times that the number of workers was changed.
-        latency_ms: 95 % of the seconds had no longer wait of a new tuple.
+        shed_ratio: Share of all tuples that were dropped, 0..1.
+        scale_events: Changes of the number of workers.
+        latency_ms: In 95 % of the seconds no new tuple waited longer.
         fullest_ratio: Highest utilisation of any worker.
-        worker_s: Workers times the seconds that they were there.
+        worker_s: Total seconds of all workers.
     """
 
     shed_ratio: float
@@ -88,11 +88,11 @@ class JoinPlant:
 
     Args:
         arrivals: Tuples of each stream in each second, shape (T, 2), >= 0.
-        settings: How it is set at first.
-        cluster: What does not vary.
+        settings: Initial settings.
+        cluster: The constant parameters.
 
     Raises:
-        MillraceError: If the shape does not fit, or a number is negative.
+        MillraceError: If the shape does not match, or a number is negative.
     """
 
     def __init__(self, arrivals: Ints, settings: JoinSettings, cluster: JoinCluster | None = None) -> None:
@@ -114,11 +114,11 @@ class JoinPlant:
 
     @property
     def over(self) -> bool:
-        """No whole period is left of the load."""
+        """Whether no whole period of the load is left."""
         return self.second + self.cluster.period_s > len(self._arrivals)
 
     def apply(self, settings: JoinSettings) -> None:
-        """Set the join anew."""
+        """Apply new settings to the join."""
         if settings.workers != self.settings.workers:
             self._events += 1
             delay = self.cluster.delay_s if settings.workers > self.workers else 0
@@ -126,7 +126,7 @@ class JoinPlant:
         self.settings = settings
 
     def advance(self) -> JoinSignals:
-        """Let a period pass and return what it measured.
+        """Let a period pass and return its measurements.
 
         Raises:
             MillraceError: If the load has ended.
@@ -154,7 +154,7 @@ class JoinPlant:
         )
 
     def score(self) -> JoinScore:
-        """Return how the run went until now.
+        """Return the score of the run so far.
 
         Raises:
             MillraceError: If no period has passed.
@@ -198,7 +198,7 @@ def spread(tuples: int, workers: int, block: int) -> tuple[int, ...]:
     """Return what each worker keeps: the first up to a block more than the last, the others the mean.
 
     Args:
-        tuples: Of the whole window, >= 0.
+        tuples: Tuples of the whole window, >= 0.
         workers: m, >= 1.
         block: Block size, >= 1.
     """

@@ -1,8 +1,8 @@
-"""A micro-batch app over time: batches run back to back, each takes the rows that wait when it begins.
+"""A micro-batch app over time: batches run back to back, and each takes the rows that are waiting when it starts.
 
-A backlog drains in later, longer batches. A restart lets the running batch end, as long as that takes no longer than
-``stop_s``; else it is cut off, and its rows are processed again. Nothing runs for the downtime after that. Executors
-that come and go (``live_s``) stop nothing: the first batch that begins once they are there has them.
+A backlog drains in later, longer batches. A restart lets the running batch finish if that takes at most ``stop_s``;
+otherwise the batch is aborted and its rows are processed again. Then nothing runs for the downtime. Executors that come
+and go (``live_s``) stop nothing: the first batch that starts after they arrive uses them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from benchmarks.simulation.truth import Factors, Levels, Rates
 
 @dataclass
 class Batches:
-    """What happened since the last evaluation that had a batch to tell of.
+    """What happened since the last evaluation with a batch to report.
 
     Attributes:
-        since: When it began, seconds.
+        since: Start, seconds.
         arrived: Rows.
         processed: Rows of the batches that ended.
         ended: Batches that ended.
-        healthy: Those that count for capacity: not the first after a start.
-        behind: Those that left more rows than the objective plans for.
-        full: Those that held as many rows as a batch may.
+        healthy: Ended batches that count for capacity: not the first after a start.
+        behind: Ended batches that left more rows waiting than the objective plans for.
+        full: Ended batches that reached the row limit.
         rows: Rows of the batches that ended, by source.
         work_s: Seconds in which the slots worked on rows.
         inside_s: Seconds inside batches.
-        left: Rows that waited when the last batch before it ended.
+        left: Rows that waited when the last batch before ``since`` ended.
     """
 
     since: float
@@ -51,7 +51,7 @@ class MicroBatches:
 
     Args:
         scenario: The case.
-        truth: What holds in it.
+        truth: Its true values.
     """
 
     def __init__(self, scenario: Scenario, truth: MicroBatchTruth) -> None:
@@ -64,7 +64,7 @@ class MicroBatches:
         self.lag = 0.0
         self.left = 0.0  # rows that waited when the last batch ended
         self.since_start = 0  # batches that have ended since the last start
-        self.healthy_s = 0.0  # time of those that were not cold
+        self.healthy_s = 0.0  # time of batches that were not cold
         self.segments: list[Segment] = []
         self.factors: Factors = (1.0,) * len(truth.operators)
         self._lag_above = 0.0
@@ -79,7 +79,7 @@ class MicroBatches:
 
     @property
     def rates(self) -> Rates:
-        """Arrival rates that held up to now, rows a second."""
+        """Arrival rates up to now, rows per second."""
         return self._workload.rates[self._workload.before(self.now)]
 
     @property
@@ -93,7 +93,7 @@ class MicroBatches:
         return sum(self.waiting) + sum(self.batch)
 
     def resize(self, levels: Levels, live_s: float) -> None:
-        """Set the slots of the batches that begin after a time, seconds."""
+        """Set the slots of the batches that start after ``live_s`` seconds."""
         self._coming = levels, self.now + live_s
 
     def restart(self, levels: Levels) -> float:
@@ -126,7 +126,7 @@ class MicroBatches:
                 self._end(rates[self._index])
 
     def new_period(self) -> None:
-        """Begin to count anew: what was counted has been told."""
+        """Restart the counters once their values have been reported."""
         self.period = Batches(self.now, self.left, rows=[0.0] * len(self.batch))
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
-"""What a micro-batch app tells of a period: the app as one operator, with its fitted capacity.
+"""The signals that a micro-batch app reports for a period: the app as one operator, with its fitted capacity.
 
-The fit errs as a real one does: it is sure of the batches that it saw, so that too high a processing ability comes with
-too high a fixed cost, and both give the measured duration at the measured rows.
+The fit errs like a real one: it is accurate for the batches that it saw. So if processing ability is too high, the
+fixed cost is too high as well, and both together give the measured duration at the measured rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millrace.model.errors import NotReady
 from millrace.model.signals import AppSignals, Capacity, Observation, OperatorSignals
 
 LEAST_BATCHES = 3
-"""Fewest healthy batches at a level that can be fitted."""
+"""Fewest healthy batches at a level for a fit."""
 
 
 class MicroBatchSignals:
@@ -25,8 +25,8 @@ class MicroBatchSignals:
 
     Args:
         scenario: The case.
-        app: The app that is measured.
-        truth: What holds in it.
+        app: The measured app.
+        truth: Its true values.
         draws: The run's noise: the app's first, then the operators'.
     """
 
@@ -46,7 +46,7 @@ class MicroBatchSignals:
             until: End of the period (UTC).
 
         Raises:
-            NotReady: Quietly, if no batch has ended: there is nothing new to tell, and the period goes on.
+            NotReady: Quietly, if no batch has ended: there is nothing new to report, and the period continues.
         """
         app, seen = self._app, self._app.period
         if not seen.ended:
@@ -85,7 +85,7 @@ class MicroBatchSignals:
         return signals, points
 
     def _fit(self, ran: int, seen: Batches, noise: float) -> bool:
-        """Fit the level that ran; say whether there was anything new to fit."""
+        """Fit the level that ran; return whether there was anything new to fit."""
         self._batches[ran] = self._batches.get(ran, 0) + seen.healthy
         rows = sum(seen.rows)
         if not seen.healthy or rows <= 0 or self._batches[ran] < LEAST_BATCHES:
@@ -93,7 +93,7 @@ class MicroBatchSignals:
         s_per_row = sum(n * c for n, c in zip(seen.rows, self._app.s_per_row, strict=True)) / rows
         mean = rows / seen.ended
         duration_s = self._truth.fixed_s(ran) + mean * s_per_row
-        # what was processed takes no more than all the time, so that less than that cannot be measured
+        # processing cannot have taken longer than the whole time, so a lower ability cannot be measured
         ability = max(noise / s_per_row, mean / duration_s)
         fixed_s = duration_s - mean / ability
         self._fitted[ran] = Capacity(ran, fixed_s, ability, self._relative * ability, self._batches[ran])

@@ -1,8 +1,8 @@
-"""Truth of a micro-batch app: its stages take turns on the app's slots, after a fixed cost.
+"""True values of a micro-batch app: its stages take turns on the app's slots, after a fixed cost.
 
     duration = o(p) + sum_i rows_i / PA_i(p)
-    1 / PA(p) = sum_i (rows of operator i for a row that arrives) / PA_i(p), for the mix of sources as it arrives.
-p is what really runs: min(tasks, slots).
+    1 / PA(p) = sum_i (rows of operator i per arriving row) / PA_i(p), for the mix of sources as it arrives.
+p is the real parallelism: min(tasks, slots).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LEVELS_SPREAD = 0.25
 
 
 class MicroBatchTruth:
-    """Abilities of the operators, and of the app that they make together.
+    """Abilities of the operators, and of the app that they form.
 
     The operators' curves are scaled so that the app takes a drawn number of slots at the peak rate and the target
-    utilisation; an operator's share of the work is as the levels of its vertex are to the others'.
+    utilisation. An operator's share of the work is its vertex's share of the sum of levels.
 
     Args:
         scenario: The case.
-        seed: Of the run.
+        seed: Seed of the run.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -47,7 +47,7 @@ class MicroBatchTruth:
         needs = np.maximum(gains @ peak, TOLERANCE) / shares
         ranges = dict.fromkeys(self.operators, (top * (1 - LEVELS_SPREAD), top * (1 + LEVELS_SPREAD)))
         table = drawn(scenario, seed, ranges, dict(zip(self.operators, needs.tolist(), strict=True)))
-        # each meets its own need at a level of its own; together they have to meet it at the app's
+        # each operator meets its own need at its own level; together they must meet it at the app's
         used = float(np.sum(gains @ peak / table[:, min(self._high, round(top)) - 1]))
         reach = np.array([scenario.reach.get(name, 1.0) for name in self.operators])
         self._table: Array = table * reach[:, None] * used / self._objective.target_utilisation
@@ -60,14 +60,14 @@ class MicroBatchTruth:
         self._abilities: dict[tuple[Rates, Factors], Array] = {}
 
     def ability(self, unit: str) -> Array:
-        """Return PA(1..p_max) of an operator, or of the app at the unit rates' mix, before any drift, rows a second."""
+        """Return PA(1..p_max) of an operator, or of the app at the unit rates' mix, before drift, rows per second."""
         if unit == self._app:
             return self._app_ability(tuple(self._units.tolist()), (1.0,) * len(self.operators)).copy()
         abilities: Array = self._table[self.operators.index(unit)]
         return abilities.copy()
 
     def ran(self, slots: int) -> int:
-        """Return the p that really runs: min(tasks, slots)."""
+        """Return the real p: min(tasks, slots)."""
         splits = self._options.source_splits
         return slots if splits is None else min(slots, splits)
 
@@ -84,12 +84,12 @@ class MicroBatchTruth:
         return self._costs[key]
 
     def operator_abilities(self, slots: int, factors: Factors) -> list[float]:
-        """Return PA_i of each operator at the p that really runs, rows a second."""
+        """Return PA_i of each operator at the real p, rows per second."""
         found: list[float] = (self._table[:, self.ran(slots) - 1] * np.array(factors)).tolist()
         return found
 
     def sustained(self, slots: int, rates: Rates, factors: Factors) -> float:
-        """Return the highest rate that can be processed for good, rows a second; of full batches x / (o + x / PA)."""
+        """Return the highest sustainable rate, rows per second; for full batches x / (o + x / PA)."""
         return self._sustained(rates, factors)[slots - 1]
 
     def minimum(self, rates: Rates, factors: Factors) -> Levels:
@@ -100,13 +100,13 @@ class MicroBatchTruth:
         return self._minima[key]
 
     def adequate(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
-        """Say whether the app sustains what arrives, or nearly as much as any p does."""
+        """Return whether the app sustains the arrival rate, or nearly as much as any p does."""
         most = max(self._allowed(rates, factors))
         needed = sum(rates) if sum(rates) <= most else KNEE * most
         return self.sustained(levels[0], rates, factors) >= needed * (1 - TOLERANCE)
 
     def sustains(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
-        """Say whether the app can process all that arrives for good."""
+        """Return whether the app can sustain the whole arrival rate."""
         return self.sustained(levels[0], rates, factors) >= sum(rates) * (1 - TOLERANCE)
 
     def planned_s(self, slots: int) -> float:

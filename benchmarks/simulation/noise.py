@@ -1,6 +1,6 @@
-"""What a measurement gets wrong: noise of processing ability, and windows that emit unevenly.
+"""Measurement errors: noise of processing ability, and windows that emit unevenly.
 
-Noise is drawn by evaluation and not by what was decided, so that all tuners see the same luck on the same run.
+Noise is drawn by evaluation and does not depend on decisions, so all tuners see the same noise in the same run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Array = NDArray[np.float64]
 SYMMETRIC, POSITIVE, HEAVY, OUTLIERS = "symmetric", "positive", "heavy", "outliers"
 KINDS = (SYMMETRIC, POSITIVE, HEAVY, OUTLIERS)
 LEAST_FACTOR = 0.05
-"""No measurement shows less than this share of the truth."""
+"""Least ratio of a measurement to the true value."""
 HEAVY_DEGREES = 3.0
 """Degrees of freedom of the heavy tails (Student's t)."""
 OUTLIER_RATIO, OUTLIER_FACTORS = 0.1, (0.5, 1.5)
-"""Share of outliers among periods, and what they show of the truth: a busy neighbour, a miscounted batch."""
+"""Share of periods that are outliers, and their ratios to the true value: a busy neighbour, a miscounted batch."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Noise:
     """Noise of a measured processing ability.
 
     Attributes:
-        kind: ``symmetric`` (normal), ``positive`` (only ever too high), ``heavy`` (Student's t of 3 degrees) or
-            ``outliers`` (normal, but for one period in ten that is far off).
+        kind: ``symmetric`` (normal), ``positive`` (always too high), ``heavy`` (Student's t of 3 degrees) or
+            ``outliers`` (normal, except that one period in ten is far off).
         sd: Relative standard deviation, >= 0 (``positive``: of the normal whose absolute value is taken).
         scale: Factor on it, >= 0.
-        told: Share of it that a measurement knows of itself, [0, 1]; 0 leaves all of it to be learned.
+        told: Share of it that a measurement reports as its own error, [0, 1]; with 0 tuners must learn all of it.
 
     Raises:
         MillraceError: If the kind is unknown.
@@ -45,7 +45,7 @@ class Noise:
     told: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse an unknown kind."""
+        """Reject an unknown kind."""
         if self.kind not in KINDS:
             raise MillraceError("noise.kind", self.kind, ", ".join(KINDS), "Name one of the kinds.")
 
@@ -56,11 +56,11 @@ class Noise:
 
     @property
     def told_relative(self) -> float:
-        """Relative standard error that a measurement tells of itself."""
+        """Relative standard error that a measurement reports."""
         return self.told * self.relative
 
     def factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Return measured over true ability, each >= 0.05."""
+        """Return the ratio of measured to true ability, each >= 0.05."""
         if self.kind == HEAVY:
             drawn = rng.standard_t(HEAVY_DEGREES, shape) / np.sqrt(HEAVY_DEGREES / (HEAVY_DEGREES - 2))
         else:
@@ -75,11 +75,11 @@ class Noise:
 
 @dataclass(frozen=True)
 class Window:
-    """How unevenly a window operator emits: what is counted in one period, over the mean over time.
+    """How unevenly a window operator emits: the output counted in one period over the mean output.
 
     Attributes:
-        near_zero: Share of periods in which hardly any window closes, [0, 1).
-        residue: What is emitted in such a period, as a share of the mean, [0, 1).
+        near_zero: Share of periods in which almost no window closes, [0, 1).
+        residue: Output of such a period, as a share of the mean, [0, 1).
         sd: Standard deviation of the log of the other periods' output, >= 0.
     """
 
@@ -96,4 +96,4 @@ class Window:
 
 
 STANDARD = Noise()
-"""2 %, symmetric: what repeats of the paper's own observations scatter by, twice over."""
+"""2 %, symmetric: twice the scatter of repeats in the paper's own observations."""

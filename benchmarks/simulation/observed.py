@@ -1,4 +1,4 @@
-"""The most recent observations of every (operator, level), kept so that an evaluation gets them without a search."""
+"""The most recent observations of every (operator, level), stored for access without a search."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from millrace.model.signals import Observation
 
 PER_LEVEL = 10
-"""Most recent points of each (operator, p) that an evaluation carries."""
+"""Most recent points of each (operator, p) in an evaluation."""
 
 
 class Observed:
-    """Points in the order they were measured; the oldest of a level makes room for its newest."""
+    """Points in the order of measurement; the newest of a level replaces its oldest."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Observation] = {}
@@ -30,5 +30,5 @@ class Observed:
             self._next += 1
 
     def recent(self) -> tuple[Observation, ...]:
-        """Return all that is kept, oldest first."""
+        """Return all stored points, oldest first."""
         return tuple(self._kept.values())

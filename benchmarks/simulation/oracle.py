@@ -1,7 +1,7 @@
-"""The reactive oracle: an optimizer that knows the true processing abilities, and the present rate, but no future.
+"""The reactive oracle: an optimizer that knows the true processing abilities and the present rate, but no future.
 
-What it spends at any moment is the least that suffices, so it is what core-seconds are compared with; and it still pays
-for every change of the rate with an evaluation's delay and a downtime.
+It always uses the least sufficient resources, so core-seconds are compared with it. It still pays for every change of
+the rate with an evaluation's delay and a downtime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Oracle:
         self._plant = plant
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Propose the least that suffices for what arrived in the period; no change where that is deployed."""
+        """Propose the least sufficient levels for the rate of the period; no change if they are deployed."""
         plant = self._plant
         scenario = plant.scenario
         wanted = plant.truth.minimum(*plant.present)

@@ -1,7 +1,7 @@
-"""A pipelined job as a fluid: rows flow continuously, and what an operator cannot process waits at the sources.
+"""A pipelined job as a fluid: rows flow continuously, and the excess over an operator's capacity waits at the sources.
 
-Between two events (a change of the rate, the end of a downtime, a source's backlog running dry) all rates are constant,
-so the course of time is exact and costs a few additions an evaluation, however many rows pass.
+Between two events (a change of the rate, the end of a downtime, a source's backlog running dry) all rates are constant.
+The simulation is therefore exact and costs a few additions per evaluation, however many rows pass.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from benchmarks.simulation.truth import Factors, Levels, Rates
 
 @dataclass(frozen=True)
 class Flow:
-    """What flows while rates, configuration and who has a backlog stay as they are.
+    """The flow while rates, configuration and the set of sources with a backlog are constant.
 
     Attributes:
-        emitted: By each source, rows a second.
-        loads: Into each operator, rows a second.
+        emitted: By each source, rows per second.
+        loads: Into each operator, rows per second.
         busy: Share of each operator's capacity in use.
-        held: Share of each source's arrivals that does not pass (1 for one that counts as held while it drains).
-        blocked: Share of time in which each operator waits for a full one behind it.
+        held: Share of each source's arrivals that does not pass (1 for a source that counts as held while it drains).
+        blocked: Share of time in which each operator waits for a full operator downstream.
     """
 
     emitted: tuple[float, ...]
@@ -51,7 +51,7 @@ class Tally:
         self.backlog = sum(backlog)
 
     def add(self, flow: Flow, dt: float) -> None:
-        """Count what flows in a time."""
+        """Count the flow over a time."""
         self.running_s += dt
         for total, rates in (
             (self.emitted, flow.emitted),
@@ -69,7 +69,7 @@ class Pipelined:
 
     Args:
         scenario: The case.
-        truth: What holds in it.
+        truth: Its true values.
     """
 
     def __init__(self, scenario: Scenario, truth: PipelinedTruth) -> None:
@@ -91,12 +91,12 @@ class Pipelined:
 
     @property
     def rates(self) -> Rates:
-        """Arrival rates that held up to now, rows a second."""
+        """Arrival rates up to now, rows per second."""
         return self._workload.rates[self._workload.before(self.now)]
 
     @property
     def capacities(self) -> tuple[float, ...]:
-        """What each operator can process at present, rows a second."""
+        """Present capacity of each operator, rows per second."""
         return self._truth.capacities(self.levels, self.factors)
 
     @property
@@ -113,7 +113,7 @@ class Pipelined:
         return self._scenario.downtime_s
 
     def advance(self, until: float) -> None:
-        """Let time pass; ability drifts in steps of one call."""
+        """Let time pass; ability drifts once per call."""
         self.tally = self._fresh()
         factors = self._scenario.drift.factors(self._truth.units, self.now) if self._scenario.drift.events else None
         if factors is not None and factors != self.factors:
@@ -155,7 +155,7 @@ class Pipelined:
         if dry >= 0:
             self.backlog[dry] = 0.0
             until = self.now + dt
-            if until <= self.now:  # less waited than time can tell
+            if until <= self.now:  # the remaining rows are below the resolution of time
                 return
         self.tally.add(flow, dt)
         if self.lag:
@@ -197,7 +197,7 @@ class Pipelined:
                 for e, a, waits in zip(emitted, rates, waiting, strict=True)
             ]
         )
-        # an operator is full on account of sources that are held, or it only drains a backlog
+        # if no source is held, a full operator only drains a backlog
         pressing = [
             f and any([h > 0 and g > 0 for h, g in zip(held, gain, strict=True)])
             for f, gain in zip(full, truth.gains, strict=True)
@@ -216,7 +216,7 @@ class Pipelined:
 
 
 def _downstream(names: Sequence[str], links: Sequence[tuple[str, str]]) -> list[tuple[int, ...]]:
-    """Return the indices of all operators behind each one."""
+    """Return the indices of all operators downstream of each operator."""
     index = {name: i for i, name in enumerate(names)}
     found: dict[str, set[int]] = {}
     for name in reversed(names):

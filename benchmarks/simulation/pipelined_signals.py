@@ -1,4 +1,4 @@
-"""What a pipelined job tells of a period: counts are exact, processing ability is noisy, windows emit unevenly."""
+"""The signals that a pipelined job reports for a period: exact counts, noisy ability, windows that emit unevenly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from millrace.model.signals import AppSignals, Edge, Observation, OperatorSignal
 
 
 class PipelinedSignals:
-    """Turns what flowed into signals.
+    """Turns the flow into signals.
 
     Args:
         scenario: The case.
-        job: The job that is measured.
+        job: The measured job.
         draws: The run's noise.
     """
 
@@ -29,7 +29,7 @@ class PipelinedSignals:
         self._relative = scenario.noise.told_relative
         place = {name: i for i, name in enumerate((*shape.sources, *shape.sizable))}
         windows = {v.id: i for i, v in enumerate(v for v in shape.vertices if v.window)}
-        # (producer, its place, consumer's place, ratio, window) with all links into an operator before any out of it
+        # (producer, its place, consumer's place, ratio, window), all links into an operator before any link out of it
         self._links = tuple(
             (link.producer, link.consumer, place[link.producer], place[link.consumer], link.ratio, window)
             for link in sorted(shape.links, key=lambda link: place[link.producer])
@@ -47,7 +47,7 @@ class PipelinedSignals:
         period = job.now - tally.since
         noise, windows = self._draws.at(evaluation)
         rates, edges = self._rates(period, windows)
-        # a window's burst is how rows are counted
+        # a window's burst affects only how rows are counted
         processed = self._rates(period, [1.0] * len(windows))[0] if windows else rates
         out = [0.0] * len(rates)
         for (_, _, producer, _, _, _), edge in zip(self._links, edges, strict=True):
@@ -61,7 +61,7 @@ class PipelinedSignals:
         first = len(self._sources)
         for i, capacity in enumerate(job.capacities):
             rate = rates[first + i]
-            # what was processed takes no more than all the time, so that less than that cannot be measured
+            # processing cannot have taken longer than the whole time, so a lower ability cannot be measured
             measured = max(capacity * noise[i], processed[first + i]) if tally.loads[i] > 0 else None
             told = self._operator(i, rate, out[first + i], measured, tally.blocked_s[i] / period)
             operators.append(told)
@@ -93,7 +93,7 @@ class PipelinedSignals:
         return app, points
 
     def _rates(self, period: float, windows: list[float]) -> tuple[list[float], list[Edge]]:
-        """Return what each operator took in and what each edge passed on average, rows a second."""
+        """Return the mean input of each operator and the mean flow of each edge, rows per second."""
         rates = [e / period for e in self._job.tally.emitted] + [0.0] * len(self._sizable)
         edges = []
         for producer, consumer, at, into, ratio, window in self._links:

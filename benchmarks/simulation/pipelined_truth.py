@@ -1,4 +1,4 @@
-"""Truth of a pipelined job: every operator has slots of its own, and processes what its inputs pass."""
+"""True values of a pipelined job: every operator has its own slots, and processes what its inputs pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.simulation.throttle import passing
 from benchmarks.simulation.truth import KNEE, TOLERANCE, Factors, Levels, Rates, drawn
 
 LEAST_SHARE = 0.1
-"""Least weight of a source, in unit rates: one with a backlog and no arrivals must drain, too."""
+"""Least weight of a source, in unit rates: a source with a backlog and no arrivals must also drain."""
 
 
 class PipelinedTruth:
@@ -18,7 +18,7 @@ class PipelinedTruth:
 
     Args:
         scenario: The case.
-        seed: Of the run.
+        seed: Seed of the run.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -38,21 +38,21 @@ class PipelinedTruth:
         self._needs: dict[tuple[Rates, Factors], Rates] = {}
 
     def ability(self, unit: str) -> Array:
-        """Return PA(1..p_max) of an operator before any drift, rows a second."""
+        """Return PA(1..p_max) of an operator before any drift, rows per second."""
         abilities: Array = self._table[self.units.index(unit)]
         return abilities.copy()
 
     def capacities(self, levels: Levels, factors: Factors) -> tuple[float, ...]:
-        """Return what each operator can process, rows a second."""
+        """Return each operator's capacity, rows per second."""
         return tuple([row[p - 1] * f for row, p, f in zip(self._rows, levels, factors, strict=True)])
 
     def emitted(self, levels: Levels, rates: Rates, factors: Factors) -> Rates:
-        """Return what each source can emit for good, rows a second."""
+        """Return each source's sustainable output, rows per second."""
         none_wait = (False,) * len(rates)
         return passing(self.gains, self.capacities(levels, factors), rates, none_wait, self.shares(rates))[0]
 
     def needs(self, rates: Rates, factors: Factors) -> Rates:
-        """Return what each operator has to process for all that arrives, or all of it that any p lets pass."""
+        """Return each operator's needed rate for all arrivals, or for the part of them that the best p lets pass."""
         key = rates, factors
         if key not in self._needs:
             self._needs[key] = self._loads(self._reachable(rates, factors))
@@ -66,14 +66,14 @@ class PipelinedTruth:
         return self._minima[key]
 
     def adequate(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
-        """Say whether every operator can process what it needs to."""
+        """Return whether every operator can process its needed rate."""
         needs = self.needs(rates, factors)
         return all(
             [c >= need * (1 - TOLERANCE) for c, need in zip(self.capacities(levels, factors), needs, strict=True)]
         )
 
     def sustains(self, levels: Levels, rates: Rates, factors: Factors) -> bool:
-        """Say whether all that arrives passes."""
+        """Return whether all arrivals pass."""
         loads = self._loads(rates)
         return all(
             [c >= load * (1 - TOLERANCE) for c, load in zip(self.capacities(levels, factors), loads, strict=True)]
@@ -100,5 +100,5 @@ class PipelinedTruth:
         return tuple(found)
 
     def shares(self, rates: Rates) -> Rates:
-        """Return how sources share a full operator: by what arrives, where hardly anything does by their unit rate."""
+        """Return the sources' shares of a full operator: by arrival rate, or by unit rate if almost nothing arrives."""
         return tuple([max(r, LEAST_SHARE * w) for r, w in zip(rates, self.weights, strict=True)])

@@ -1,13 +1,13 @@
-"""A simulated cluster on which key groups are placed: loads and flows that vary by period, and moves that have a price.
+"""A simulated cluster on which key groups are placed: loads and flows vary by period, and moves have a cost.
 
 Units:
-    points        1/100 of what a node of capacity 1 can do in a period; loads, and what is saved
-    rows a second rates of flows
-    state         size of a group's state, in whatever unit the pause is given a unit of
+    points         1/100 of the work that a node of capacity 1 can do in a period; unit of loads and savings
+    rows/s         rates of flows
+    state          size of a group's state, in any unit; pause and move cost are per unit of it
 
-The load of a group is its full load less what it saves for each partner on its own node. A move pauses its group for
-``pause_s`` a unit of state, and costs both nodes ``move_points`` a unit of state in the period in which it is made:
-that is how a method that moves everything pays for it.
+The load of a group is its full load less the saving for each partner on its own node. A move pauses its group for
+``pause_s`` per unit of state, and costs both nodes ``move_points`` per unit of state in the period of the move. This is
+the price for a method that moves everything.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Ints = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class PeriodTraffic:
-    """What happened in one period.
+    """The traffic of one period.
 
     Attributes:
-        load: Load of each group while none of its partners is near, points, shape (K,), >= 0.
+        load: Load of each group with no partner on its node, points, shape (K,), >= 0.
         producer: Group that emits, shape (E,).
         consumer: Group that receives, shape (E,).
-        rate: Rows a second, shape (E,), >= 0.
+        rate: Rows per second, shape (E,), >= 0.
         saved: Points that each end saves while both are on one node, shape (E,), >= 0.
     """
 
@@ -45,16 +45,16 @@ class PeriodTraffic:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What does not vary.
+    """The constant parameters.
 
     Attributes:
         operator: Operator of each group, shape (K,).
         node: Node of each group at the beginning, shape (K,).
         capacity: Capacity of each node, shape (N,), > 0.
         state: Size of each group's state, shape (K,), > 0.
-        pause_s: Seconds that a group pauses for a unit of its state.
-        move_points: Points that a move costs either node for a unit of state.
-        removed: Nodes that are marked for removal, shape (N,); none without.
+        pause_s: Seconds that a group pauses per unit of its state.
+        move_points: Points that a move costs each of the two nodes per unit of state.
+        removed: Nodes that are marked for removal, shape (N,); by default none.
     """
 
     operator: Ints
@@ -66,10 +66,10 @@ class Cluster:
     removed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __post_init__(self) -> None:
-        """Refuse shapes that do not belong together.
+        """Reject shapes that do not match.
 
         Raises:
-            MillraceError: With the field, its value, what is allowed and the remedy.
+            MillraceError: With the field, its value, the allowed range and the remedy.
         """
         if not len(self.removed):
             object.__setattr__(self, "removed", np.zeros(len(self.capacity), dtype=bool))
@@ -85,15 +85,15 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a period went, after its moves.
+    """The result of a period, after its moves.
 
     Attributes:
-        distance: Load distance right after the moves, points; what they cost is not in it.
+        distance: Load distance right after the moves, points; excludes the cost of the moves.
         collocation: Share of rows that stayed within a node, 0..1.
         load_index: Load of the cluster, moves included, over that of the first period before any move.
         moves: Groups that were moved.
-        spent: Size of their state together.
-        pause_s: Seconds that they paused together.
+        spent: Total size of their state.
+        pause_s: Total seconds of their pauses.
     """
 
     distance: float
@@ -105,11 +105,11 @@ class Outcome:
 
 
 class PlacementPlant:
-    """A cluster in a sequence of periods: look at ``traffic``, then :meth:`apply` a placement, which ends the period.
+    """A cluster in a sequence of periods: read ``traffic``, then :meth:`apply` a placement, which ends the period.
 
     Args:
-        cluster: What does not vary.
-        traffic: What happens in a period by its number from 0, the same each time it is asked.
+        cluster: The constant parameters.
+        traffic: Gives the traffic of a period by its number from 0, the same on every call.
     """
 
     def __init__(self, cluster: Cluster, traffic: Callable[[int], PeriodTraffic] | Sequence[PeriodTraffic]) -> None:
@@ -121,7 +121,7 @@ class PlacementPlant:
         self._first = float(loads(self.traffic, self.node, cluster.capacity) @ cluster.capacity)
 
     def apply(self, node: Ints) -> Outcome:
-        """Move groups to where a placement wants them, and go on to the next period.
+        """Move groups to their new nodes, and continue with the next period.
 
         Args:
             node: Node of each group, shape (K,).
@@ -160,7 +160,7 @@ def loads(traffic: PeriodTraffic, node: Ints, capacity: Floats) -> Floats:
 
 
 def distance(found: Floats, capacity: Floats, removed: NDArray[np.bool_]) -> float:
-    """Return the largest deviation of a node that stays from the mean, points."""
+    """Return the largest deviation from the mean of a node that stays, points."""
     mean = float(found @ capacity) / float(capacity[~removed].sum())
     return float(np.abs(found[~removed] - mean).max())
 

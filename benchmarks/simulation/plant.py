@@ -1,4 +1,4 @@
-"""A simulated job as a Plant: the same protocol as Spark's, so that any optimizer can drive it."""
+"""A simulated job as a Plant: it has the same protocol as Spark's, so any optimizer can drive it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals, Observation, Signals
 
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
-"""When every run begins: simulated time needs a date, any date."""
+"""Start of every run: simulated time needs some date."""
 SETTLED_BATCHES = 3
-"""Batches after a reconfiguration, the cold first one included, before a micro-batch app's figures are trusted,
-unless fewer fill a period."""
+"""Batches after a reconfiguration, including the cold first one, until a micro-batch app's figures are trusted, unless
+fewer fill a period."""
 
 
 class SimulatedPlant:
-    """A case that runs; deterministic for a scenario, a seed and what is applied.
+    """A running case; deterministic for a scenario, a seed and the applied Deployments.
 
     Args:
         scenario: The case.
@@ -40,8 +40,8 @@ class SimulatedPlant:
 
     Attributes:
         scenario: The case.
-        truth: What really holds. Nothing that decides may read it, but an oracle.
-        deployment: What is deployed.
+        truth: The true values. Of all optimizers only an oracle may read them.
+        deployment: The current Deployment.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
@@ -73,12 +73,12 @@ class SimulatedPlant:
 
     @property
     def now(self) -> float:
-        """Seconds since the begin."""
+        """Seconds since the start."""
         return self._job.now
 
     @property
     def finished(self) -> bool:
-        """True when the workload has ended."""
+        """Whether the workload has ended."""
         return self._job.now >= self.scenario.workload.until
 
     @property
@@ -88,12 +88,12 @@ class SimulatedPlant:
 
     @property
     def wanted(self) -> Levels:
-        """Level p that each unit was set to: what runs, but for a live change that is still on its way."""
+        """Level p that each unit was set to; it differs from the running level while a live change is under way."""
         return self._wanted
 
     @property
     def present(self) -> tuple[Rates, Factors]:
-        """Arrival rates that held up to now, rows a second, and present over original ability of each operator."""
+        """Arrival rates up to now, rows per second, and the ratio of present to original ability of each operator."""
         return self._job.rates, self._job.factors
 
     @property
@@ -103,14 +103,14 @@ class SimulatedPlant:
 
     @property
     def segments(self) -> list[Segment]:
-        """What has really happened so far."""
+        """The true history so far."""
         return self._job.segments
 
     def observe(self, since: Cursor) -> Signals:
-        """Let one period pass and return what it measured.
+        """Let one period pass and return its measurements.
 
         Args:
-            since: Unused: a simulation tells each period once.
+            since: Unused: a simulation reports each period once.
 
         Raises:
             NotReady: Quietly, if the workload has ended, or no batch ended in the period.
@@ -140,7 +140,7 @@ class SimulatedPlant:
         return told
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Run ``target`` from now on; where that is a restart, nothing is processed for the downtime.
+        """Run ``target`` from now on; if that requires a restart, nothing is processed for the downtime.
 
         Raises:
             MillraceError: If it sets a p out of bounds or lacks the app.
@@ -181,7 +181,7 @@ class SimulatedPlant:
         )
 
     def _settling(self) -> bool:
-        """Say whether the last reconfiguration is too recent for figures that can be trusted."""
+        """Return whether the last reconfiguration is too recent for trustworthy figures."""
         if isinstance(self._job, MicroBatches):
             filled = self._job.healthy_s >= self.scenario.period_s
             new = not filled and self._job.since_start < SETTLED_BATCHES

@@ -1,4 +1,4 @@
-"""Letting an optimizer drive a simulated plant until its workload ends."""
+"""Let an optimizer drive a simulated plant until its workload ends."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from millrace.model.signals import Signals
 
 @dataclass(frozen=True)
 class Step:
-    """An evaluation that was decided on.
+    """An evaluation with a decision.
 
     Attributes:
-        at_s: When, seconds.
-        rates: Arrival rate of each source up to then, rows a second.
+        at_s: Time, seconds.
+        rates: Arrival rate of each source up to then, rows per second.
         before: p of each unit.
-        after: What was set; equal to ``before`` where nothing was changed.
-        adequate: Whether the true abilities of ``after`` are enough for the rates.
-        ended_s: When what was set ran; ``at_s`` where nothing was changed.
-        proposal: What the optimizer said.
-        refused: Changes that broke the bounds or counted on another value, and were not made.
-        signals: What it saw; None unless kept.
+        after: The new p of each unit; equal to ``before`` if nothing was changed.
+        adequate: Whether the true abilities of ``after`` are sufficient for the rates.
+        ended_s: When ``after`` was running; ``at_s`` if nothing was changed.
+        proposal: The optimizer's proposal.
+        refused: Changes that broke the bounds or assumed another value, and were not made.
+        signals: The optimizer's input; None unless kept.
     """
 
     at_s: float
@@ -43,7 +43,7 @@ class Step:
 
     @property
     def reconfigures(self) -> bool:
-        """True if something was changed."""
+        """Whether something was changed."""
         return self.after != self.before
 
 
@@ -54,7 +54,7 @@ class Run:
     Attributes:
         scenario: The case.
         steps: Its evaluations.
-        segments: What really happened.
+        segments: The true history.
     """
 
     scenario: Scenario
@@ -65,13 +65,13 @@ class Run:
 def drive(plant: SimulatedPlant, optimizer: Optimizer, *, keep_signals: bool = False) -> Run:
     """Let an optimizer decide at every evaluation until the workload ends.
 
-    Changes beyond the bounds, or of a value that is not set, are refused, as the loop's guards would; the others of the
-    same proposal are made.
+    Changes beyond the bounds, or from a value that is not set, are refused like in the loop's guards. The other changes
+    of the same proposal are made.
 
     Args:
         plant: A new plant.
-        optimizer: Who decides.
-        keep_signals: Keep what was seen in each step: many times the memory.
+        optimizer: The optimizer.
+        keep_signals: Keep each step's signals, which takes many times the memory.
     """
     steps, cursor = [], Cursor()
     memory: Memory = {}

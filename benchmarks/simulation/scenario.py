@@ -1,4 +1,4 @@
-"""A case for tuners: job, workload, how it is executed, and what goes wrong."""
+"""A case for tuners: job, workload, execution, and disturbances."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ EXECUTIONS = (PIPELINED, MICRO_BATCH)
 PAPERS = Bounds(1, 90)
 """45 task managers of 2 slots ([ContTune], Section 8.1)."""
 PLAIN = Objective(target_utilisation=1.0, max_lag_s=3600.0, catch_up_s=math.inf, max_reconfigurations_per_hour=1000)
-"""The paper's: PA(p) >= lambda and no more, so nothing is added for rows that wait."""
+"""The paper's objective: PA(p) >= lambda and no more, so nothing is added for waiting rows."""
 PLANNED = Objective(target_utilisation=0.8, max_lag_s=120.0, catch_up_s=math.inf, max_reconfigurations_per_hour=1000)
-"""What a micro-batch app needs: at full utilisation its batches would grow without end. No batch is to take over 60 s,
-for a row waits for two."""
+"""A micro-batch app's objective: at full utilisation its batches would grow without end. No batch may take over 60 s,
+because a row waits for two."""
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What only micro-batches have.
+    """Parameters of micro-batches only.
 
     Attributes:
         fixed_s: Range of o(1), the cost of a batch without rows, seconds; a run draws from it.
         fixed_growth: Relative growth of o for every further slot, >= 0.
         slots: Range of the slots that the app takes at the peak rate and the target utilisation; a run draws from it.
-        batch_rows_limit: Most rows of a batch; None if it takes all that wait.
+        batch_rows_limit: Most rows of a batch; None if it takes all waiting rows.
         source_splits: Most tasks of a batch; None if there are always as many as slots.
-        stop_s: How long a restart waits for the running batch; a longer one is cut off and done again.
-        live_s: From a change of slots to the executors that make it, while batches go on; None where it is a restart.
-        cold_ratio: Length of the first batch on new executors, in times of what it would take on warm ones, >= 1.
+        stop_s: How long a restart waits for the running batch; a longer batch is aborted and repeated.
+        live_s: Time from a change of slots to its executors, while batches continue; None if it is a restart.
+        cold_ratio: Ratio of the first batch's duration on new executors to that on warm ones, >= 1.
     """
 
     fixed_s: tuple[float, float] = (0.4, 1.2)
@@ -59,23 +59,23 @@ class Scenario:
     Attributes:
         name: Its name.
         shape: The job's DAG.
-        workload: What arrives.
-        execution: ``pipelined``: operators own their slots and have a p each. ``micro_batch``: the stages of a batch
+        workload: The arrivals.
+        execution: ``pipelined``: operators have their own slots and one p each. ``micro_batch``: the stages of a batch
             take turns on the app's slots, and the app has one p.
-        noise: Of measured processing ability.
-        drift: Changes of the true one.
+        noise: Noise of measured processing ability.
+        drift: Changes of true processing ability.
         families: How the operators' curves are drawn.
-        curves: Curves that are not drawn, by operator; the level at which they meet the peak rate is, as ever.
-        reach: Share of the peak rate that an operator meets at that level, by operator; 1 where it is not named.
-        period_s: Between two evaluations, > 0.
-        downtime_s: What a restart costs, >= 0.
+        curves: Fixed curves by operator; the level at which they meet the peak rate is still drawn.
+        reach: Share of the peak rate that an operator meets at that level, by operator; 1 by default.
+        period_s: Seconds between two evaluations, > 0.
+        downtime_s: Downtime of a restart, >= 0.
         bounds: Allowed p, of each operator or of the app.
-        objective: What tuners are told to aim at.
-        reference: What the least sufficient p, which they are compared with, has to meet; None for the objective.
-        start_p: p at the begin, of all units or by unit.
-        micro_batch: Of that execution.
-        drain_is_backpressure: True if a source that drains backlog counts as backpressured although all that arrives
-            passes, as an engine reports it. By default only what arrives and does not pass counts.
+        objective: The tuners' objective.
+        reference: Objective for the least sufficient p, which tuners are compared with; None for ``objective``.
+        start_p: Initial p, of all units or by unit.
+        micro_batch: Parameters of that execution.
+        drain_is_backpressure: True if a source that drains backlog counts as backpressured although all arrivals pass,
+            as an engine reports it. By default only arrivals that do not pass count.
         from_tuning: First tuning that counts for the figures.
 
     Raises:
@@ -102,7 +102,7 @@ class Scenario:
     from_tuning: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be simulated."""
+        """Reject cases that cannot be simulated."""
         if self.execution not in EXECUTIONS:
             raise MillraceError("scenario.execution", self.execution, ", ".join(EXECUTIONS), "Name one of them.")
         if len(self.workload.rates[0]) != len(self.shape.sources):
@@ -117,12 +117,12 @@ class Scenario:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """What can be sized: the operators but the sources, or the app as a whole."""
+        """The units that can be sized: the operators but the sources, or the app as a whole."""
         return (self.shape.name,) if self.execution == MICRO_BATCH else self.shape.sizable
 
     @property
     def measure(self) -> Objective:
-        """What the least sufficient p has to meet."""
+        """The objective for the least sufficient p."""
         return self.reference or self.objective
 
     @property
@@ -132,7 +132,7 @@ class Scenario:
 
     @property
     def start(self) -> tuple[int, ...]:
-        """Level p of each unit at the begin, within the bounds."""
+        """Initial level p of each unit, within the bounds."""
         low, given = self.bounds.min_slots, self.start_p
         wanted = [given if isinstance(given, int) else given.get(unit, low) for unit in self.units]
         return tuple(map(self.bounds.level, wanted))

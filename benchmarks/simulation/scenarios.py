@@ -4,28 +4,28 @@
 paper            The paper's synthetic workloads: 6 queries x 6 permutations, run by run; abilities vary with the seed.
 paper_warm       The same, scored from the eleventh tuning: every rate has been seen once.
 dag12            12 operators behind 3 sources, on permutations.
-noise3           The paper's with three times the noise of processing ability, of whose size measurements tell.
-noise3_untold    The same, and they tell nothing of it.
-positive, heavy  The paper's with measurements that are only ever too high, and with heavy tails.
+noise3           The paper's with three times the noise of processing ability, whose size measurements report.
+noise3_untold    The same, but measurements do not report it.
+positive, heavy  The paper's with measurements that are always too high, and with heavy tails.
 outliers         The paper's, and one period in ten measures half or one and a half times the truth.
-wiggle4, wiggle8 The paper's, and abilities of single levels lie 4 and 8 % off any smooth curve, where others' do 1.5 %.
+wiggle4, wiggle8 The paper's, with abilities of single levels 4 and 8 % off any smooth curve instead of 1.5 %.
 amdahl, usl, executors
                  The paper's with processing abilities of one family: Amdahl's law; Gunther's, which falls in the end;
-                 whole executors of 2 to 5 cores, drawn for each operator, of which nothing is told.
-executors_told   The paper's in whole executors of 2 to 5 cores, drawn for each job, and no other p is allowed: what a
-                 cluster tells.
-drift            The paper's, and abilities fall by a quarter: of one operator, of all, of all gradually, by turns.
+                 whole executors of 2 to 5 cores, drawn for each operator and not reported.
+executors_told   The paper's in whole executors of 2 to 5 cores, drawn for each job; as on a cluster, their size is
+                 reported and no other p is allowed.
+drift            The paper's, and abilities fall by a quarter: in turn of one operator, of all, of all gradually.
 window_noise     Q5 and Q8 with windows that emit very unevenly.
 plateau          Q1, Q2 and word count with an operator that cannot reach the three highest rates.
 diurnal          Days that rise and fall, with spikes, one of them every day at the same time.
 random_walk      A rate that wanders.
-etl, monitoring  The paper's recorded rates as five-minute maxima, on jobs like those they came from, which start as
-                 over-provisioned as they were before tuning.
+etl, monitoring  The paper's recorded rates as five-minute maxima, on jobs like their original ones, which start as
+                 over-provisioned as before tuning.
 video            A generated trace (the paper's third is not published) on a job of 3 operators.
 ===============  ======================================================================================================
 
 A name with the suffix ``_mb`` is the same case on a micro-batch app, whose source is read in limited batches. There a
-plateau concerns all operators, and uneven windows show in no signal of the app. With ``_live`` instead, its slots are
+plateau affects all operators, and uneven windows appear in no signal of the app. With ``_live`` instead, its slots are
 executors that come and go without a restart.
 """
 
@@ -58,7 +58,7 @@ from millrace.model.signals import Bounds
 
 SUFFIX, LIVE = "_mb", "_live"
 LIVE_S = 6.0
-"""From a decision to three more executors, as ``./millrace bench latency`` finds it on two cores."""
+"""From a decision to three more executors, as measured by ``./millrace bench latency`` on two cores."""
 PERMUTATIONS = 6
 WARM = 10
 Values = Sequence[float]
@@ -71,8 +71,8 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
         name: One of :func:`names`.
         run_index: Number of the run, >= 0: which query, permutation or kind of drift. The plant's seed draws the rest;
             a run's number is a good seed.
-        values: The recorded series, one value a minute; for ``etl`` and ``monitoring`` only.
-        phase_s: How far into an evaluation changes of the workload fall, >= 0.
+        values: The recorded series, one value per minute; for ``etl`` and ``monitoring`` only.
+        phase_s: Offset of workload changes within an evaluation, >= 0.
 
     Raises:
         MillraceError: If the name is unknown, or recorded values are missing.
@@ -91,7 +91,7 @@ def scenario(name: str, run_index: int = 0, values: Values | None = None, phase_
 
 
 def base_name(name: str) -> str:
-    """Return a case's name without what says how it is executed."""
+    """Return a case's name without the suffix for its execution."""
     return name.removesuffix(SUFFIX).removesuffix(LIVE)
 
 
@@ -105,7 +105,7 @@ def _units(shape: Shape) -> tuple[float, ...]:
 
 
 def _permuted(shape: Shape, number: int) -> Workload:
-    """Return one of six permutations of a job's rates, the first the paper's own."""
+    """Return one of six permutations of a job's rates, the first being the paper's own."""
     if number == 0:
         return stepwise(_units(shape), [float(m) for m in PAPERS_EXAMPLE * 2])
     return permutation(_units(shape), [len(shape.vertices), *shape.name.encode(), number])
@@ -140,7 +140,7 @@ def _executors_told(run_index: int, _: Values | None) -> Scenario:
 
 
 def _drift(run_index: int, _: Values | None) -> Scenario:
-    """Return a case that drifts in the second cycle: in the midst of a tuning, so that nothing else changes then."""
+    """Return a case that drifts in the second cycle, in the middle of a tuning, when nothing else changes."""
     made = _paper(run_index)
     kind = (run_index + run_index // len(QUERIES)) % 3
     at = (WARM + 1 + run_index % 4 + 0.5) * TUNING_S
@@ -168,7 +168,7 @@ def _plateau(run_index: int, _: Values | None) -> Scenario:
 
 
 REACHED = 0.75
-"""Share of the highest rate that a plateau lets pass."""
+"""Share of the highest rate that passes a plateau."""
 
 
 def _diurnal(run_index: int, _: Values | None) -> Scenario:
@@ -206,7 +206,7 @@ def _video(run_index: int, _: Values | None) -> Scenario:
 
 
 BURST_RATIO = 0.03
-"""Share of a video trace's minutes in which many watch at once."""
+"""Share of a video trace's minutes with many viewers at once."""
 
 
 def _given(name: str, values: Values | None) -> Values:
@@ -232,8 +232,8 @@ def _as_micro_batch(made: Scenario) -> Scenario:
 
 
 LIMIT_S = 8.0
-"""A full batch holds what arrives in this time at the peak, more than any batch that keeps up. Without a limit an app
-of one slot at nine times its capacity is blind for twenty minutes: each batch is eight times as long as the last."""
+"""A full batch holds the peak arrivals of this time, more than any batch that keeps up. Without a limit, an app with
+one slot at nine times its capacity is blind for twenty minutes: each batch is eight times as long as the last."""
 
 
 _MAKERS: Mapping[str, Callable[[int, Values | None], Scenario]] = {

@@ -1,27 +1,28 @@
 """The figures of a run.
 
-A *tuning* is an interval that begins with a change of the workload (``Workload.tunings``).
+A *tuning* is an interval that starts with a change of the workload (``Workload.tunings``).
 
 Figures (``core`` is one slot; sums over all units that can be sized):
     reconfigurations_per_tuning: Reconfigurations over tunings. ``reconfigurations_up`` and ``reconfigurations_down``
-        are those that raised or lowered the sum of p; one that only shifts slots is neither.
-    bad_per_tuning: Reconfigurations whose configuration is truly under-provisioned for the rate that is offered when
-        they are decided (a true PA(p) below what the unit needs, beyond rounding; of a micro-batch app: it cannot
-        sustain the rate), over tunings. Where no p within the bounds suffices, one is bad if a better one exists
+        raised or lowered the sum of p; a reconfiguration that only shifts slots is neither.
+    bad_per_tuning: Reconfigurations whose configuration is truly under-provisioned for the offered rate at the time of
+        the decision (a true PA(p) below the unit's need, beyond rounding; a micro-batch app: it cannot sustain the
+        rate), over tunings. If no p within the bounds is sufficient, a reconfiguration is bad if a better one exists
         (:mod:`benchmarks.simulation.truth`).
-    throttled_ratio: Share of time in which arrivals exceed what the configuration can process, or nothing runs. While a
-        backlog drains nothing is throttled.
-    core_seconds_vs_oracle: Integral of the sum of p over the same of the least p that suffices at each moment.
-    peak_vs_oracle: Highest sum of p over the highest of the least that suffices.
+    throttled_ratio: Share of time in which arrivals exceed the configuration's capacity, or nothing runs. Draining a
+        backlog is not throttling.
+    core_seconds_vs_oracle: Integral of the sum of p over that of the least sufficient p at each moment.
+    peak_vs_oracle: Highest sum of p over the highest sum of the least sufficient p.
     non_converged: Share of tunings whose last configuration is under-provisioned at their end.
     backlogged_ratio: Share of rows that arrive at a source while more than a second of its arrivals waits there.
     backlog_s: Mean over time of waiting rows over arrival rate, seconds; time without arrivals is left out.
-    tuning_s: Mean time from a tuning's begin until its last reconfiguration had ended; 0 without one.
-    latency_p99_s: 99th percentile over time of waiting rows over the rate at which they are processed, plus what is
-        left of a downtime, plus the duration of the running batch.
+    tuning_s: Mean time from a tuning's start to the end of its last reconfiguration; 0 without one.
+    latency_p99_s: 99th percentile over time of waiting rows over their processing rate, plus the rest of a downtime,
+        plus the duration of the running batch.
 
-Rows of a micro-batch app wait for the next batch in ordinary operation, too: ``backlogged_ratio`` and ``backlog_s``
-count what is beyond two of the longest batches that the objective plans for (one runs, one collects).
+In a micro-batch app, rows also wait for the next batch in normal operation. There, ``backlogged_ratio`` and
+``backlog_s`` count only the excess over two of the longest batches that the objective plans for (one runs, one
+collects).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def score(run: Run, from_tuning: int | None = None) -> Mapping[str, float]:
 
     Args:
         run: The run.
-        from_tuning: First tuning that counts: 10 is the second half of the paper's twenty, all rates seen before. None
-            for the scenario's.
+        from_tuning: First tuning that counts: 10 is the second half of the paper's twenty, after all rates were seen.
+            None for the scenario's.
     """
     begins = run.scenario.workload.tunings[run.scenario.from_tuning if from_tuning is None else from_tuning :]
     end = run.scenario.workload.until
@@ -67,7 +68,7 @@ def score(run: Run, from_tuning: int | None = None) -> Mapping[str, float]:
 
 
 def recoveries(run: Run) -> tuple[int, ...]:
-    """Return the reconfigurations that each sudden drift took: from its begin until the workload changes next."""
+    """Return the reconfigurations per sudden drift: from its start until the next change of the workload."""
     workload, found = run.scenario.workload, []
     for event in run.scenario.drift.events:
         if event.over_s <= 0 and event.at_s < workload.until:
@@ -123,7 +124,7 @@ def _latency(parts: Sequence[Segment], dt: Array, before: Array, after: Array) -
 
 
 def _downtime_left(parts: Sequence[Segment]) -> Array:
-    """Return the seconds from each segment's begin until something runs again."""
+    """Return the seconds from each segment's start until something runs again."""
     left, resumes = np.zeros(len(parts)), 0.0
     for i in range(len(parts) - 1, -1, -1):
         if parts[i].down:
@@ -135,7 +136,7 @@ def _downtime_left(parts: Sequence[Segment]) -> Array:
 
 
 def _share_above(before: Array, after: Array, limit: Array) -> Array:
-    """Return the share of time in which what goes evenly from ``before`` to ``after`` is above ``limit``."""
+    """Return the share of time above ``limit`` for a value that changes linearly from ``before`` to ``after``."""
     low, high = np.minimum(before, after), np.maximum(before, after)
     span = np.where(high > low, high - low, 1.0)
     share = np.where(high > low, (high - limit) / span, (high > limit).astype(float))
@@ -143,9 +144,9 @@ def _share_above(before: Array, after: Array, limit: Array) -> Array:
 
 
 def _mean_above(before: Array, after: Array, limit: Array) -> Array:
-    """Return the mean over time of what is above ``limit``."""
+    """Return the mean over time of the excess over ``limit``."""
     share = _share_above(before, after, limit)
-    # evenly from one end to the other: above the limit it is a trapezium, or a triangle from the limit up
+    # a linear change: the area above the limit is a trapezium, or a triangle that starts at the limit
     high, low = np.maximum(before, after) - limit, np.maximum(np.minimum(before, after) - limit, 0.0)
     return share * (high + low) / 2
 
@@ -164,7 +165,7 @@ def _last(parts: Sequence[Segment], end: float) -> Segment:
 
 
 def _within(segment: Segment, begin: float, end: float) -> Segment | None:
-    """Return what of a segment lies between two times; None if nothing does."""
+    """Return the part of a segment between two times; None if there is none."""
     since, until = max(segment.since, begin), min(segment.until, end)
     if since >= until:
         return None

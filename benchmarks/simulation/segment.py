@@ -1,4 +1,4 @@
-"""What really happened between two events: the record that figures and pictures are made from."""
+"""The true history between two events, from which figures and pictures are made."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 
 class Segment(NamedTuple):
-    """A stretch of time in which nothing changes and waiting rows rise or fall evenly.
+    """A stretch of time in which nothing changes and waiting rows rise or fall linearly.
 
     Attributes:
-        since: Begin, seconds.
+        since: Start, seconds.
         until: End, seconds.
         down: True while a reconfiguration keeps the job from working.
         parallelism: p of each unit that can be sized.
-        reference: The smallest p of each that suffices at this moment: the oracle's.
-        rates: Arrival rate of each source, rows a second.
-        before: Rows not yet processed, by source, at the begin.
-        after: The same at the end, those of a batch that ends at this moment included.
-        pace: Rows a second that this configuration processes while rows wait.
+        reference: The smallest sufficient p of each unit at this moment: the oracle's.
+        rates: Arrival rate of each source, rows per second.
+        before: Rows not yet processed, by source, at the start.
+        after: The same at the end, including those of a batch that ends at this moment.
+        pace: Rows per second that this configuration processes while rows wait.
         short: True if more arrives than this configuration can process, backlog aside.
-        adequate: True if the true abilities are at least what these rates need, as far as any p reaches it.
+        adequate: True if the true abilities are at least what these rates need, as far as any p can provide it.
         batch_rows: Of the rows not yet processed, those in the running batch; 0 without batches.
         batch_s: Duration of the running batch; 0 without batches.
-        allowed_s: Seconds of arrivals that are under way in ordinary operation; 0 without batches.
+        allowed_s: Seconds of arrivals in flight in normal operation; 0 without batches.
     """
 
     since: float
@@ -42,7 +42,7 @@ class Segment(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The truth about a configuration at given rates, as a Segment tells it."""
+    """The truth about a configuration at given rates, as recorded in a Segment."""
 
     pace: float
     short: bool
@@ -51,10 +51,10 @@ class Judgement(NamedTuple):
 
 
 def extend(segments: list[Segment], new: Segment) -> None:
-    """Append a segment, or lengthen the last one where nothing but time has gone on."""
+    """Append a segment, or lengthen the last one if only time has passed."""
     if segments:
         last = segments[-1]
-        # all fields but the times: equal backlogs at both ends say that nothing waits more or less
+        # all fields but the times: equal backlogs at both ends mean that the number of waiting rows is constant
         if last[2:] == new[2:] and last.after == new.before == new.after and last.until == new.since:
             segments[-1] = new._replace(since=last.since)
             return

@@ -1,4 +1,4 @@
-"""The form of a simulated job: operators, how rows flow between them, and where they come from."""
+"""The form of a simulated job: its operators and sources, and how rows flow between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Vertex:
     Attributes:
         id: Its id.
         levels: Range of the slots that it takes at the peak rate; a run draws from it. A source has no slots to set.
-        window: How unevenly it emits; None if it emits as it takes in.
+        window: How unevenly it emits; None if its output follows its input.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Link:
-    """A stream from one operator to another: ``ratio`` rows arrive for every row that the producer takes in, > 0."""
+    """A stream between two operators: ``ratio`` rows arrive per input row of the producer, > 0."""
 
     producer: str
     consumer: str
@@ -40,14 +40,14 @@ class Shape:
     """A DAG.
 
     Attributes:
-        name: Its name; the app's, too.
+        name: Its name; also the app's.
         vertices: Its operators, sources included.
         links: Its streams.
-        units: Unit rate Wu of each source by its id, rows a second, > 0.
+        units: Unit rate Wu of each source by its id, rows per second, > 0.
 
     Raises:
-        MillraceError: If it is no DAG, names what does not exist, a source has an input or no consumer, another
-            operator no input, or a ratio or unit rate is not above 0.
+        MillraceError: If it is not a DAG, refers to something that does not exist, a source has an input or no
+            consumer, another operator has no input, or a ratio or unit rate is not above 0.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Shape:
     units: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        """Refuse what is no job."""
+        """Reject invalid jobs."""
         known, fed = {v.id for v in self.vertices}, {link.consumer for link in self.links}
         feeding = {link.producer for link in self.links}
         named = fed | feeding | set(self.units)
@@ -80,7 +80,7 @@ class Shape:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Ids in topological order, sources first, others in the order given where the links leave it open."""
+        """Ids in topological order, sources first; ties keep the given order."""
         sorter: TopologicalSorter[str] = TopologicalSorter({v.id: () for v in self.vertices})
         for link in self.links:
             sorter.add(link.consumer, link.producer)
@@ -93,7 +93,7 @@ class Shape:
 
     @cached_property
     def sizable(self) -> tuple[str, ...]:
-        """Ids of the operators that have a p of their own, in topological order: all but the sources."""
+        """Ids of the operators that have their own p, in topological order: all but the sources."""
         return tuple(name for name in self.order if name not in self.units)
 
     @cached_property
@@ -103,7 +103,7 @@ class Shape:
 
     @cached_property
     def gains(self) -> tuple[tuple[float, ...], ...]:
-        """Rows that reach each sizable operator for a row emitted by each source, shape (sizable, sources)."""
+        """Rows that reach each sizable operator per row emitted by each source, shape (sizable, sources)."""
         found = {s: tuple(float(s == t) for t in self.sources) for s in self.sources}
         for name in self.sizable:
             into = [link for link in self.links if link.consumer == name]

@@ -1,8 +1,8 @@
 """Jobs to tune: the paper's six queries and three applications, and a 12-operator DAG.
 
-Operator counts are the paper's (Section 8.1), sources and sinks included; unit rates are its Table 3, rows a second.
-What the paper does not tell (selectivities, how heavy each operator is) is ours: heavy enough for its core counts
-(Tables 4(b) and 5: 10 to 30 slots at ten times the unit rate).
+Operator counts are the paper's (Section 8.1), sources and sinks included; unit rates are its Table 3, rows per second.
+The paper does not state selectivities or the weight of each operator. Ours are heavy enough for its core counts (Tables
+4(b) and 5: 10 to 30 slots at ten times the unit rate).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def dag12() -> Shape:
 def etl() -> Shape:
     """Return an ETL job of 8 operators, one of them heavy.
 
-    Before tuning the real one had 350 cores at the heavy operator and about 8 at each other.
+    Before tuning, the real job had 350 cores for the heavy operator and about 8 for each other one.
     """
     names = ("parse", "filter", "transform", "lookup", "route", "archive", "load")
     heavy = {"transform": (150.0, 300.0)}
@@ -136,7 +136,7 @@ def etl() -> Shape:
 
 
 def monitoring() -> Shape:
-    """Return three chains that have nothing to do with each other, of 72, 6 and 57 cores before tuning."""
+    """Return three independent chains, of 72, 6 and 57 cores before tuning."""
     vertices: list[Vertex] = []
     links: list[Link] = []
     units = {}

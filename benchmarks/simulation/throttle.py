@@ -1,9 +1,9 @@
-"""What passes a job whose operators cannot process everything: backpressure, source by source.
+"""What passes through a job whose operators cannot process everything: backpressure by source.
 
-All sources advance together, each in proportion to its weight (its arrival rate), until one has emitted all it has or
-an operator is full; then the sources that feed it stop there, and the others go on. So an overloaded operator throttles
-exactly the sources that feed it, nobody is starved by another's backlog, and no source could emit more without another
-emitting less (max-min fairness).
+All sources advance together, each in proportion to its weight (its arrival rate), until a source has emitted all its
+rows or an operator is full. The sources that feed a full operator then stop, and the others continue. So an overloaded
+operator throttles exactly the sources that feed it, and no backlog starves another source. No source could emit more
+without another emitting less (max-min fairness).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def passing(
     waiting: Sequence[bool],
     weights: Sequence[float],
 ) -> tuple[tuple[float, ...], tuple[bool, ...]]:
-    """Return what each source emits, rows a second, and which operators hold a source back.
+    """Return the output of each source, rows per second, and which operators hold a source back.
 
     Args:
-        gains: Rows at each operator for a row emitted by each source, shape (operators, sources).
-        capacities: What each operator can process, rows a second, shape (operators,).
-        arrivals: What arrives at each source, rows a second, shape (sources,).
-        waiting: Whether rows wait at the source: it then emits whatever passes. Without, no more than arrives.
+        gains: Rows at each operator per row emitted by each source, shape (operators, sources).
+        capacities: Capacity of each operator, rows per second, shape (operators,).
+        arrivals: Arrivals at each source, rows per second, shape (sources,).
+        waiting: Whether rows wait at the source: if so, it emits as much as passes, otherwise no more than arrives.
         weights: How sources share a full operator, > 0.
     """
     emitted = [0.0] * len(arrivals)
@@ -40,7 +40,7 @@ def passing(
                 level, at = max(0.0, left[i]) / load, i
         done = [s for s in open_ if not waiting[s] and arrivals[s] <= level * weights[s] * (1 + ROUNDING)]
         if done:
-            closed = done  # all of them together stay below the level at which anything is full
+            closed = done  # together they stay below the level at which any operator is full
             for s in closed:
                 emitted[s] = arrivals[s]
         else:

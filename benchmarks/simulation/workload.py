@@ -1,7 +1,7 @@
-"""What arrives at the sources over time: a rate that is constant between changes, and when a tuning begins.
+"""Arrivals at the sources over time: rates that are constant between changes, and the start of each tuning.
 
-A *tuning* is the interval from one change of the workload to the next ([ContTune], Section 8.1). Where the rate
-changes at every moment (diurnal, random walk) a tuning is a fixed stretch of time instead.
+A *tuning* is the interval from one change of the workload to the next ([ContTune], Section 8.1). If the rate changes
+all the time (diurnal, random walk), a tuning is a fixed stretch of time instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millrace.model.errors import MillraceError
 
 Rates = tuple[float, ...]
 RECENT = 1 / 3
-"""Newest part of a period, whose rate is told by itself."""
+"""Newest part of a period, whose rate is reported separately."""
 TUNING_S = 600.0
 """Length of a tuning ([ContTune], Section 8.2)."""
 
@@ -27,13 +27,13 @@ class Workload:
     """Arrival rates over time.
 
     Attributes:
-        times: When each rate begins, seconds, rising, the first 0.
-        rates: Rows a second at each source from then on, one tuple a time.
-        tunings: When each tuning begins, seconds, rising, the first 0.
-        until: When it ends, seconds.
+        times: Start of each rate, seconds, rising, the first 0.
+        rates: Rows per second at each source from then on, one tuple per time.
+        tunings: Start of each tuning, seconds, rising, the first 0.
+        until: End, seconds.
 
     Raises:
-        MillraceError: If times and rates do not fit, or a rate is negative.
+        MillraceError: If times and rates do not match, or a rate is negative.
     """
 
     times: tuple[float, ...]
@@ -42,7 +42,7 @@ class Workload:
     until: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no course of time."""
+        """Reject an invalid course of time."""
         rising = all(a < b for a, b in pairwise((*self.times, self.until)))
         if self.times[:1] != (0,) or not rising or len(self.times) != len(self.rates):
             raise MillraceError("workload.times", self.times[:3], "rising from 0, one rate each", "Sort the times.")
@@ -50,15 +50,15 @@ class Workload:
             raise MillraceError("workload.rates", "a negative rate", ">= 0", "Rates are rows a second.")
 
     def at(self, time: float) -> int:
-        """Return the index of the rates that hold from ``time`` on."""
+        """Return the index of the rates from ``time`` on."""
         return bisect_right(self.times, time) - 1
 
     def before(self, time: float) -> int:
-        """Return the index of the rates that held just before ``time``; at 0, those from then on."""
+        """Return the index of the rates just before ``time``; at 0, of the rates from then on."""
         return max(0, bisect_left(self.times, time) - 1)
 
     def means(self, since: float, until: float) -> Rates:
-        """Return the mean rate of each source between two times, rows a second."""
+        """Return the mean rate of each source between two times, rows per second."""
         first, last = self.at(since), self.before(until)
         begins = (since, *self.times[first + 1 : last + 1])
         spans = [b - a for a, b in pairwise((*begins, until))]
@@ -71,7 +71,7 @@ class Workload:
         return tuple(max(rates[s] for rates in self.rates) for s in range(len(self.rates[0])))
 
     def delayed(self, phase_s: float) -> Workload:
-        """Return it with all changes but the first later by ``phase_s`` >= 0, so that they fall within evaluations."""
+        """Return a copy with all changes but the first delayed by ``phase_s`` >= 0, to fall within evaluations."""
         return replace(
             self,
             times=(0.0, *(t + phase_s for t in self.times[1:])),
@@ -81,7 +81,7 @@ class Workload:
 
 
 def stepwise(units: Sequence[float], multiples: Sequence[float], every_s: float = TUNING_S) -> Workload:
-    """Return multiples of the unit rates, each for ``every_s``; each one that differs begins a tuning."""
+    """Return multiples of the unit rates, each for ``every_s``; each different multiple starts a tuning."""
     times = [i * every_s for i in range(len(multiples))]
     rates = [tuple(unit * m for unit in units) for m in multiples]
     begins = [i for i in range(len(rates)) if i == 0 or rates[i] != rates[i - 1]]
@@ -89,17 +89,17 @@ def stepwise(units: Sequence[float], multiples: Sequence[float], every_s: float 
 
 
 def permutation(units: Sequence[float], seed: Sequence[int], highest: int = 10) -> Workload:
-    """Return 1..``highest`` times the unit rates in random order, and all of it once more: 20 tunings."""
+    """Return 1..``highest`` times the unit rates in random order, then all of them again: 20 tunings."""
     order = np.random.default_rng(list(seed)).permutation(np.arange(1, highest + 1))
     return stepwise(units, [float(m) for m in (*order, *order)])
 
 
 PAPERS_EXAMPLE = (9, 2, 3, 10, 1, 4, 5, 8, 6, 7)
-"""The one permutation that the paper spells out (Section 8.1)."""
+"""The one permutation that the paper gives in full (Section 8.1)."""
 
 
 def sliding(units: Sequence[float], multiples: Sequence[float], every_s: float) -> Workload:
-    """Return a course whose rate changes every ``every_s`` and whose tunings are stretches of 600 s."""
+    """Return a workload whose rate changes every ``every_s`` and whose tunings are stretches of 600 s."""
     plain = stepwise(units, multiples, every_s)
     return replace(plain, tunings=tuple(float(t) for t in np.arange(0.0, plain.until, TUNING_S)))
 
@@ -121,10 +121,10 @@ def diurnal(
 
     Args:
         units: Unit rates.
-        seed: Of the spikes and the noise.
-        days: How many days, >= 1.
+        seed: Seed of the spikes and the noise.
+        days: Number of days, >= 1.
         day_s: Length of a day.
-        every_s: How often the rate changes.
+        every_s: Seconds between changes of the rate.
         low: Multiple at night.
         high: Multiple at noon.
         spike: Factor of a spike.
@@ -163,13 +163,13 @@ def random_walk(
 
 
 def recorded(units: Sequence[float], values: Sequence[float], minutes: int = 5, peak: float = 10.0) -> Workload:
-    """Return a recorded series, one value a minute, as maxima over ``minutes``; its highest is ``peak`` units.
+    """Return a recorded series, one value per minute, as maxima over ``minutes``; its highest value is ``peak`` units.
 
     Args:
         units: Unit rates: how the series is shared out over the sources.
         values: The series, >= 0, any unit.
-        minutes: Length of a stretch, whose highest value holds all along, >= 1.
-        peak: Multiple of the unit rates that the highest value becomes.
+        minutes: Length of a stretch, whose highest value applies throughout, >= 1.
+        peak: Multiple of the unit rates for the highest value.
 
     Raises:
         MillraceError: If there is no positive value.

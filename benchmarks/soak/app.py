@@ -1,4 +1,4 @@
-"""An app that never ends, on an injected clock: its agent is the real one, its executors and batches are counted."""
+"""An endless app on an injected clock: its agent is real, its executors and batches are simulated by counting."""
 
 from __future__ import annotations
 
@@ -23,59 +23,59 @@ MEAN_ROWS_PER_S, SWING = 900.0, 0.7
 DAY_S = 86_400.0
 PARTITIONS = 8
 LISTED = 100
-"""Executors that ended of which Spark tells (``spark.ui.retainedDeadExecutors``)."""
+"""Ended executors that Spark lists (``spark.ui.retainedDeadExecutors``)."""
 
 
 def arrivals(seconds: float) -> float:
-    """Return the rows a second that arrive at a time of the day, lowest at midnight."""
+    """Return the arrival rate at a time of the day, rows per second, lowest at midnight."""
     return MEAN_ROWS_PER_S * (1 - SWING * math.cos(2 * math.pi * seconds / DAY_S))
 
 
 def ability(slots: int) -> float:
-    """Return the rows a second that so many slots can do."""
+    """Return the throughput of some slots, rows per second."""
     return 400.0 * slots**0.9
 
 
 class CountedExecutors(Allocation):
-    """Executors that are there when they are asked for, and gone when they are let go."""
+    """Executors that start when requested and disappear when released."""
 
     def __init__(self, first: int, clock: Any) -> None:
         self._clock, self._lives = clock, dict[str, Lifetime]()
         self.request(first)
 
     def take_over(self) -> None:
-        """There is nobody to take over from."""
+        """Do nothing: there is no predecessor."""
 
     def request(self, total: int) -> bool:
-        """Start what is missing."""
+        """Start missing executors."""
         for number in range(len(self._lives), len(self._lives) + total - len(self.registered())):
             self._lives[str(number)] = Lifetime(Executor(str(number), "host"), 1, self._clock(), None, None)
         return True
 
     def registered(self) -> tuple[Executor, ...]:
-        """Return those that run."""
+        """Return the running executors."""
         return tuple(life.executor for life in self._lives.values() if life.ended is None)
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Return the newest."""
+        """Return the newest lifetimes."""
         return tuple(self._lives.values())[-LISTED:]
 
     def let_go(self, executor: Executor) -> None:
-        """End one."""
+        """End an executor."""
         self._lives[executor.id] = replace(self._lives[executor.id], ended=self._clock(), reason="let go")
 
     kill = let_go
 
 
 class CountedState(StatePlacement):
-    """State partitions that are where they were named."""
+    """State partitions that are exactly as placed."""
 
     def __init__(self, app: EndlessApp) -> None:
         self._app, self._on = app, dict[Partition, str]()
         self._all = tuple(Partition("q", "file:/state", "run", 0, n, ("default",)) for n in range(PARTITIONS))
 
     def partitions(self, query: Any) -> tuple[Partition, ...]:
-        """Return all."""
+        """Return all partitions."""
         return self._all
 
     def batches(self, queries: Any) -> dict[str, int]:
@@ -83,11 +83,11 @@ class CountedState(StatePlacement):
         return {"run": self._app.batch}
 
     def executor_of(self, partition: Partition) -> str | None:
-        """Return where one is."""
+        """Return the executor of a partition."""
         return self._on.get(partition)
 
     def name(self, partition: Partition, executor: Executor) -> None:
-        """Move one."""
+        """Move a partition."""
         self._on[partition] = executor.id
 
 
@@ -101,11 +101,11 @@ class IdleQuery:
         return self
 
     def status(self) -> IdleQuery:
-        """Return what tells whether it is busy."""
+        """Return an object that reports whether it is busy."""
         return self
 
     def isTriggerActive(self) -> bool:  # noqa: N802 - Spark's name
-        """It is not."""
+        """Return False: it is never busy."""
         return False
 
 
@@ -115,12 +115,12 @@ class EndlessApp:
 
     Attributes:
         spec: Its pipeline.
-        tables: Where it writes telemetry, and its changes.
+        tables: Receives its telemetry and changes.
         now: The present (UTC).
         batch: Number of the last batch.
         backlog: Rows that wait.
-        arrived: Rows that ever arrived.
-        slots: What it runs on.
+        arrived: Total rows that have arrived.
+        slots: Its slots.
         version: The Deployment that it has carried out.
     """
 
@@ -147,7 +147,7 @@ class EndlessApp:
         self._record(first, None)
 
     def run_minute(self) -> None:
-        """Let a minute go by."""
+        """Let a minute pass."""
         for _ in range(round(60 / BATCH_S / BATCHES_A_COMMIT)):
             rows = [self._run_batch() for _ in range(BATCHES_A_COMMIT)]
             name = self.spec.name
@@ -156,7 +156,7 @@ class EndlessApp:
             self.tables.lake.append("telemetry/apps", [used], {f"{name}/apps/1": self.batch})
 
     def reconcile(self) -> tuple[Reconfiguration, ...]:
-        """Have the agent carry out the newest version."""
+        """Let the agent carry out the newest version."""
         before, newest = self.version, self._newest()
         if newest is None or newest.version == before:
             return ()

@@ -1,8 +1,8 @@
 """Whether memory stays flat: a day of evaluations in one process, and an hour of the whole stack.
 
-``day``: 24 hours of one evaluation a minute through the control loop, the agent, compaction and maintenance, with an
-injected clock (about 20 minutes; six hours with ``--quick``). ``hour``: a stack with a pipeline that runs, sixty
-minutes by the wall (ten with ``--quick``), each service, the driver and the mean executor by themselves.
+``day``: 24 hours of one evaluation per minute through the control loop, the agent, compaction and maintenance, with an
+injected clock (about 20 minutes; six hours with ``--quick``). ``hour``: a stack with a running pipeline, sixty minutes
+of wall time (ten with ``--quick``); each service, the driver and the mean executor are measured separately.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from millrace.run_folder import discovery
 BENCH, DAY, HOUR = "soak", "day", "hour"
 SCENARIOS = (DAY, HOUR)
 LIMIT = 1.1
-"""Memory at the end over that of the process when it was warm."""
+"""Highest ratio of the final memory to that of the warm process."""
 WARM_HOURS, WARM_MINUTES, QUICK_WARM_MINUTES = 2, 15, 5
-"""A JVM takes about a quarter of an hour until it first collects all of its heap."""
+"""A JVM takes about a quarter of an hour until it first collects its whole heap."""
 AT_ONCE_H, AT_ONCE_MIN = 1, 10
-"""Samples of which the median counts: a child that cleans up for a moment is no growth."""
+"""Samples per median: a child process that cleans up for a moment is not growth."""
 DAY_H, QUICK_DAY_H = 24, 6
 HOUR_MIN, QUICK_HOUR_MIN = 60, 10
 MAINTAINED_AT_H = 3
@@ -57,14 +57,14 @@ MB = 2**20
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
-    """Measure one or both.
+    """Measure one or both scenarios.
 
     Args:
         quick: Six hours of evaluations, and ten minutes of the stack.
-        scenarios: Which.
+        scenarios: Scenarios to measure.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an orderly end, as by Ctrl-C
-    logging.disable(logging.INFO)  # Great Expectations tells of each context
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
+    logging.disable(logging.INFO)  # Great Expectations logs every context
     records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         root = Path(folder).resolve()
@@ -80,12 +80,12 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
 
 
 def warm_and_end(sizes: Sequence[float], warm: int, at_once: int) -> tuple[float, float]:
-    """Return the size of a warm process, and the largest of the last three.
+    """Return the size of a warm process, and the largest of the last three medians.
 
     Args:
         sizes: Sizes, sampled at equal intervals; more than ``warm``.
         warm: Samples before a process is warm.
-        at_once: Samples of which the median counts, >= 1.
+        at_once: Samples per median, >= 1.
     """
     ends = range(len(sizes) - 2, len(sizes) + 1)
     return median(sizes[warm : warm + at_once]), max(median(sizes[max(0, end - at_once) : end]) for end in ends)
@@ -93,12 +93,12 @@ def warm_and_end(sizes: Sequence[float], warm: int, at_once: int) -> tuple[float
 
 @dataclass
 class SoakedLoop:
-    """Evaluations of an app that never ends.
+    """Evaluations of an endless app.
 
     Attributes:
         root: Folder for lake and documents.
         spec: The pipeline.
-        app: What is decided on.
+        app: The app.
     """
 
     root: Path
@@ -106,7 +106,7 @@ class SoakedLoop:
     app: EndlessApp
 
     def evaluate(self) -> None:
-        """Observe, decide and apply, with handles of its own, as the tasks do."""
+        """Observe, decide and apply with separate handles, like the DAG's tasks."""
         tables = ControlTables(Lake(self.root / "lake"))
         gate = QualityGate(self.spec, tables, DataDocs(self.root / "gx"))
         plant = SparkPlant(self.spec, tables, self.app, lambda: self.app.now)
@@ -118,7 +118,7 @@ class SoakedLoop:
                 loop.apply(due)
 
     def upkeep(self) -> None:
-        """Compact, or maintain once a day."""
+        """Compact the tables; once per day, run maintenance instead."""
         lake, today = Lake(self.root / "lake"), self.app.now.date()
         for table in (table for table in TABLES if lake.exists(table)):
             if self.app.now.hour == MAINTAINED_AT_H:
@@ -131,8 +131,8 @@ def evaluated_day(root: Path, hours: int) -> list[float]:
     """Return this process's memory after each hour of evaluations, MB.
 
     Args:
-        root: A folder to be made.
-        hours: By the injected clock, from midnight on.
+        root: A folder, which is created.
+        hours: Hours of the injected clock, from midnight on.
     """
     told = {"name": NAME, "script": "app.py", "mode": "auto", "submit": {"master": "embedded"}, "max_parallelism": 8}
     spec = PipelineSpec.model_validate({**told, "slots": {"min": 1, "max": 8, "start": 2}, "period_s": 60})
@@ -156,15 +156,15 @@ def watched_hour(root: Path, minutes: int) -> dict[str, list[float]]:
     """Return the memory of each service, the driver and its executors after each minute, MB; shared pages count once.
 
     Args:
-        root: A folder to be made.
-        minutes: By the wall.
+        root: A folder, which is created.
+        minutes: Minutes of wall time.
     """
     found: dict[str, list[float]] = {}
     root.mkdir()
     with running_stack(root / "disk", root / "flights") as (stack, feed), feed.at(up_and_down):
         for _ in range(minutes):
             time.sleep(60)
-            with suppress(psutil.NoSuchProcess):  # an executor that goes just now
+            with suppress(psutil.NoSuchProcess):  # an executor that is just ending
                 for name, size in _sizes(stack):
                     found.setdefault(name, []).append(size)
     return found

@@ -33,7 +33,7 @@ def drained(rows: int, batches: int = 6) -> list[BatchMetrics]:
 
 
 def untold(batches: list[BatchMetrics]) -> list[BatchMetrics]:
-    """The same without a word of how long operators were at work."""
+    """The same, without the time that operators worked."""
     return [replace(b, operators=tuple(replace(o, useful_s=None) for o in b.operators)) for b in batches]
 
 
@@ -51,7 +51,7 @@ def test_judge_when_cost_is_a_line_then_moderate_load_predicts_what_full_batches
     [untold(drained(150)), untold(moderate()[:2]), []],
     ids=["rows never vary", "too few batches", "none was healthy"],
 )
-def test_judge_when_a_level_gave_no_fit_then_predicts_nan_and_the_truth_is_told(batches: list[BatchMetrics]) -> None:
+def test_judge_when_a_level_has_no_fit_then_predicts_nan_and_reports_the_truth(batches: list[BatchMetrics]) -> None:
     told = judge(4, batches, drained(3000))
     assert told.truth == pytest.approx(3000 / (1 + 3000 / 200), rel=0.02)
     assert all(map(math.isnan, (told.ours, told.fixed_s, told.rows_per_s, told.heaviest_stage)))
@@ -60,7 +60,7 @@ def test_judge_when_a_level_gave_no_fit_then_predicts_nan_and_the_truth_is_told(
     assert records["measured", "highest sustainable rate"].value == told.truth
 
 
-def test_judge_when_operators_tell_no_useful_time_then_rows_that_vary_still_predict() -> None:
+def test_judge_when_operators_report_no_useful_time_then_varying_rows_still_predict() -> None:
     told = judge(4, untold(moderate()), drained(3000))
     assert told.ours == pytest.approx(told.truth, rel=0.1) and math.isnan(told.heaviest_stage)
 
@@ -75,7 +75,7 @@ def test_records_when_the_prediction_is_off_by_a_tenth_then_the_target_is_missed
 
 @dataclass
 class Double:
-    """A feed and an app in one that count what is committed and give batches at once."""
+    """A feed and an app in one. It counts the commits and returns batches at once."""
 
     commits: list[tuple[int, int]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Where recorded data lie."""
+"""The location of recorded data."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def test_folder_when_the_variable_is_set_then_it_is_that(tmp_path: Path, monkeyp
     assert folder() == tmp_path
 
 
-def test_folder_when_the_variable_is_not_set_then_lies_beside_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_when_the_variable_is_not_set_then_is_next_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MILLRACE_DATA", raising=False)
     assert folder() == REPO.parent / "shared" / "data"

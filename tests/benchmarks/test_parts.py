@@ -27,14 +27,14 @@ def test_parts_are_measured_by_name_and_seed() -> None:
     assert scenarios(PARTS) == {"a": "one", "b": "two"}
 
 
-def test_part_that_has_less_to_measure_without_rivals_does_so() -> None:
+def test_part_with_less_to_measure_without_rivals_measures_less() -> None:
     parts = {"a": Part("one", drawn, undrawn(fixed)), "b": Part("one", drawn)}
     assert [r.figure for r in measure(parts, parts, True, 0, rivals=False)] == ["quick", "first"]
     assert [r.figure for r in measure(parts, parts, True, 0)] == ["first", "first"]
 
 
 @pytest.mark.parametrize(("name", "part"), [("drfm", "scale"), ("albic", "drain"), ("esj", "block_size")])
-def test_part_gives_the_scenario_that_says_it_was_measured(name: str, part: str) -> None:
+def test_part_returns_the_scenario_that_it_declares(name: str, part: str) -> None:
     module = bench_module(name)
     found = module.run(True, [part])
     assert module.SCENARIOS[part] in {r.scenario for r in found}

@@ -6,7 +6,7 @@ from benchmarks.targets import Target, judged
 AIMED = Target("paper", "flow", "reconfigurations_per_tuning", 1.05)
 
 
-def test_judged_when_a_figure_has_a_target_then_says_whether_it_holds() -> None:
+def test_judged_when_a_figure_has_a_target_then_says_if_it_holds() -> None:
     good = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.05, "")
     bad = Record("conttune", "paper", "flow", "reconfigurations_per_tuning", 1.06, "")
     rival = Record("conttune", "paper", "ds2", "reconfigurations_per_tuning", 4.0, "")

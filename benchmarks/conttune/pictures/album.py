@@ -1,4 +1,4 @@
-"""Draws all pictures of the benchmark."""
+"""Draw all pictures of the benchmark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from benchmarks.conttune.pictures.trajectory import trajectory
 from benchmarks.record import Record
 
 SHOWN = ("flow", "conttune_strong", "ds2_stop", "flink_0.9_0.2")
-"""Methods whose trajectory is shown, as far as they were measured."""
+"""Methods whose trajectory is shown, if they were measured."""
 SCENARIO, RUN = "paper", 1
-"""What is driven once more for a picture: the second of the paper's queries."""
+"""The run that is repeated for a picture: the second of the paper's queries."""
 MOST_RUNS = 6
-"""Runs behind the shares, one of each query at most."""
+"""Runs behind the shares, at most one per query."""
 COLUMNS = 5
-"""Scenarios in the picture of frontiers, so many as can be read."""
+"""Most scenarios that are still readable in the picture of frontiers."""
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:
@@ -27,7 +27,7 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
 
     Args:
         records: All results.
-        folder: Where to; made if it does not exist.
+        folder: Target folder; created if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     measured = {r.method for r in records if r.scenario == SCENARIO}

@@ -1,4 +1,4 @@
-"""What calm costs: reconfigurations and bad choices a tuning against core-seconds, tuner by tuner."""
+"""What calm costs: reconfigurations and bad choices per tuning against core-seconds, by tuner."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST_BAD = 0.005
-"""Below it the axis is linear down to 0."""
+"""Below this value the axis is linear, down to 0."""
 LEAST_RECONFIGURATIONS = 0.02
-"""The axis begins no lower."""
+"""The axis starts here at the lowest."""
 MARGIN = 1.4
 RECONFIGURATIONS_SHOWN = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 BAD_SHOWN = (0, 0.01, 0.1, 1, 10)
 WIDEST = 1.1
-"""A panel ends at this multiple of the rivals' most core-seconds: what takes more is compared with nothing."""
+"""A panel ends at this multiple of the rivals' highest core-seconds: there is nothing to compare beyond."""
 
 Found = Mapping[str, Sequence[Point]]
-"""Settings by tuner, from the least room to the most."""
+"""Settings by tuner, from the least headroom to the most."""
 
 
 def frontiers(records: Sequence[Record], scenarios: Sequence[str]) -> Figure | None:
-    """Return a column a scenario, reconfigurations above bad choices; None if nothing was measured.
+    """Return one column per scenario, reconfigurations above bad choices; None if nothing was measured.
 
     Args:
         records: All.
@@ -91,7 +91,7 @@ def _column(upper: Axes, lower: Axes, found: Found) -> None:
 
 
 def _name(axes: Axes, tuner: str, point: Point) -> None:
-    """Tell a setting beside its point: Flink's above, the others' below."""
+    """Label a point with its setting: Flink's above, the others' below."""
     axes.annotate(
         room(point.method),
         (point.cores, point.reconfigurations),

@@ -1,4 +1,4 @@
-"""How the pictures look: one colour a tuner, and a plain frame."""
+"""The style of the pictures: one colour per tuner, and a plain frame."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLOURS: Mapping[str, str] = {
     "DS2": "#B25C9B",
     "oracle": "#444444",
 }
-"""By tuner; told apart by the colour-blind too."""
+"""By tuner; colour-blind readers can distinguish them."""
 
 
 def plain(axes: Axes) -> None:
-    """Take away what tells nothing, and add faint lines to read values by."""
+    """Remove frame lines without information, and add faint lines for reading values."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

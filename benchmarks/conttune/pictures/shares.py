@@ -25,11 +25,11 @@ EXPLORED_COLOUR = "#E0A458"
 
 
 def shares(scenario: str, runs: int) -> Figure:
-    """Return bars over the tunings: choices by the model (p_acq) and by the linear rule (p_lin), for two alphas.
+    """Return bars by tuning: choices by the model (p_acq) and by the linear rule (p_lin), for two alphas.
 
     Args:
-        scenario: Its name; all of its runs have as many tunings.
-        runs: How many of its runs.
+        scenario: Its name; all of its runs have the same number of tunings.
+        runs: Number of runs.
     """
     from matplotlib.figure import Figure
 
@@ -61,7 +61,7 @@ def _panel(axes: Axes, method: str, counts: NDArray[np.int_]) -> None:
 
 
 def _counts(scenario: str, runs: int, method: str) -> NDArray[np.int_]:
-    """Return how many choices were exploited and explored in each tuning, shape (2, tunings)."""
+    """Return the numbers of exploited and explored choices in each tuning, shape (2, tunings)."""
     begins = made(scenario, 0).workload.tunings
     counts = np.zeros((2, len(begins)), dtype=int)
     for run in range(runs):
@@ -71,7 +71,7 @@ def _counts(scenario: str, runs: int, method: str) -> NDArray[np.int_]:
         watched = Watched(tuner)
         drive(plant, watched)
         for at, suggested in watched.choices:
-            # a choice at the end of a period belongs to the rate that the period had
+            # a choice at the end of a period belongs to that period's rate
             tuning = bisect_right(begins, at - plant.scenario.period_s / 2) - 1
             for suggestion in suggested.values():
                 counts[int(suggestion.means != EXPLOITED), tuning] += 1

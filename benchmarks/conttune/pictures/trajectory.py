@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TALLEST = 2.2
-"""A panel ends at this multiple of the oracle's peak; what is higher is told by a number."""
+"""A panel ends at this multiple of the oracle's peak; a number shows anything higher."""
 
 
 def trajectory(scenario: str, run: int, methods: Sequence[str]) -> Figure:
-    """Return a panel a method: the sum of p over time, and when it was too small.
+    """Return one panel per method: the sum of p over time, and when it was too small.
 
     Args:
         scenario: Its name.
@@ -69,5 +69,5 @@ def _panel(axes: Axes, method: str, run: Run) -> None:
 
 
 def _stairs(segments: Sequence[Segment], values: Sequence[int]) -> tuple[list[float], list[int]]:
-    """Return when each value begins, minutes, and the values, with the last one's end."""
+    """Return the start of each value, minutes, and the values, with the end of the last one."""
     return [*(s.since / 60 for s in segments), segments[-1].until / 60], [*values, values[-1]]

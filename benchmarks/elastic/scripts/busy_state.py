@@ -1,13 +1,14 @@
-"""A query whose work is in its state partitions, always under the same load: counts by key, and a wait a key.
+"""A query whose work is in its state partitions, always under the same load: counts by key, and one wait per key.
 
-With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first: two stages keep
-state. One of the three has a low number, one a middle one and one a high one, as Spark starts the tasks of a stage by
-rising partition, and where hot ones are decides how long it takes. With ``--drift N`` too, it is three others after
-every N batches, which ``--seed`` draws. With ``--ballast FOLDER``, a gigabyte of state
-is added before, from files in that folder, that no later row asks for.
+With ``--hot`` a third of the keys are in three of the partitions, and duplicates are dropped first, so two stages keep
+state. Of the three hot partitions one has a low number, one a middle and one a high number: Spark starts the tasks of a
+stage by rising partition, so their positions affect the duration of the stage. With ``--drift N`` as well, ``--seed``
+draws three other hot partitions after every N batches. ``--ballast FOLDER`` first adds a gigabyte of state from files
+in that folder; no later row uses it.
 
-With ``--executors FILE`` it has as many executors as the file says, the oldest ones, and leaves all else to Spark: what
-a person gets who adds executors to a stream, or decommissions some, without Millrace.
+With ``--executors FILE`` the query keeps the number of executors given in the file, the oldest ones, and leaves
+everything else to Spark. This is what a user gets without Millrace when adding executors to a stream or decommissioning
+some.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ KEYS_A_PARTITION = 8
 HOT, HOT_KEYS = 3, 15
 ROWS_A_BATCH = 640
 PHASES = 10
-"""Phases of a load that drifts, before the first comes again."""
+"""Phases of a drifting load, before the first one repeats."""
 POLL_S = 0.2
 BALLAST_KEYS, BALLAST_BYTES, BALLAST_FILES, FILES_A_BATCH = 1 << 18, 1 << 12, 64, 8
 
 
 def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
-    """Return keys of each shuffle partition, more than any of them is given."""
+    """Return keys of each shuffle partition, more than any partition needs."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
     numbers = spark.range(100 * partitions).withColumn("partition", sf.pmod(sf.hash("id"), sf.lit(partitions)))
     keys: dict[int, list[int]] = {}
@@ -44,24 +45,24 @@ def keys_by_partition(spark: SparkSession) -> dict[int, list[int]]:
 
 
 def hot_partitions(partitions: int) -> frozenset[int]:
-    """Return the hot ones of so many partitions: the middle of each third."""
+    """Return the hot partitions: the middle of each third."""
     return frozenset(round((2 * i + 1) * partitions / (2 * HOT)) for i in range(HOT))
 
 
 def drawn_partitions(partitions: int, seed: int, phase: int) -> frozenset[int]:
-    """Return the hot ones of so many partitions in a phase of a load that drifts."""
+    """Return the hot partitions in one phase of a drifting load."""
     return frozenset(random.Random(f"{seed}/{phase}").sample(range(partitions), HOT))  # noqa: S311 - draws, no secrets
 
 
 def keys_under_load(keys: Mapping[int, Sequence[int]], hot: Collection[int]) -> list[int]:
-    """Return keys of which each partition gets as many as any other, or the hot ones a third of all."""
+    """Return keys: the same number for each partition, or a third of all keys in the hot partitions."""
     cold_keys = round(2 * len(hot) * HOT_KEYS / (len(keys) - len(hot)))
     counts = {p: (HOT_KEYS if p in hot else cold_keys) if hot else KEYS_A_PARTITION for p in keys}
     return [key for partition, those in keys.items() for key in those[: counts[partition]]]
 
 
 def follow(spark: SparkSession, wanted: Path) -> None:
-    """Ask for the executors that a file says, whenever it changes (in a thread of its own)."""
+    """Request the number of executors in the file, whenever it changes (runs in its own thread)."""
     from millrace.runtime.executors.allocation import Allocation
 
     allocation, total, gone = Allocation(spark), 0, set[str]()
@@ -70,7 +71,7 @@ def follow(spark: SparkSession, wanted: Path) -> None:
         with suppress(OSError, ValueError):
             if (newest := int(wanted.read_text(encoding="utf-8"))) != total and allocation.request(newest):
                 total = newest
-            # some may register only after fewer are wanted
+            # some may register only after the number has dropped
             for executor in allocation.registered()[total:]:
                 if executor.id not in gone:
                     allocation.let_go(executor)
@@ -79,7 +80,7 @@ def follow(spark: SparkSession, wanted: Path) -> None:
 
 
 def ballast(spark: SparkSession, folder: Path) -> DataFrame:
-    """Write rows of keys below 0, each of a payload that cannot be compressed much, and return them as a stream."""
+    """Write rows with keys below 0 and payloads that barely compress, and return them as a stream."""
     keys = spark.range(1, BALLAST_KEYS + 1, numPartitions=BALLAST_FILES).select((-sf.col("id")).alias("key"))
     keys.withColumn("payload", sf.randstr(BALLAST_BYTES, 1)).write.mode("ignore").parquet(str(folder))
     reader = spark.readStream.schema("key long, payload string").option("maxFilesPerTrigger", FILES_A_BATCH)
@@ -87,7 +88,7 @@ def ballast(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def run(rows: DataFrame, name: str, output_mode: str, checkpoint: str) -> None:
-    """Run a query that writes nowhere until it is stopped."""
+    """Run a query without output until it is stopped."""
     writer = rows.writeStream.queryName(name).outputMode(output_mode).format("noop")
     writer.option("checkpointLocation", checkpoint).start().awaitTermination()
 

@@ -1,7 +1,7 @@
-"""A query of two stages with state, in which each partition of the second is fed by one partition of the first.
+"""A query of two stages with state, in which one partition of the first feeds each partition of the second.
 
-Rows get a payload after the first stage. Their key in the second is chosen so that its partition is that of the first,
-shifted: Spark's own numbering puts no pair on one executor by itself.
+Rows get a payload after the first stage. Their key in the second stage is chosen so that its partition is that of the
+first, shifted: Spark's own numbering puts no pair on one executor.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH, follow, run
 
 SHIFT = 5
 CANDIDATES = 128
-"""Numbers that are tried for a key of the wanted partition: one row in 4,000 finds none, and goes anywhere."""
+"""Numbers to try for a key of the wanted partition: one row in 4,000 finds none, and gets any partition."""
 DIGESTS = 256
-"""Of 64 bytes each: a payload that does not compress to nothing."""
+"""Digests of 64 bytes each: a payload that does not compress away."""
 
 
 def partition(key: Column, partitions: int) -> Column:

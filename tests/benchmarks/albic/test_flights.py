@@ -16,7 +16,7 @@ def job(request: pytest.FixtureRequest) -> tuple[int, list[PeriodTraffic]]:
     return request.param, list(traffic(request.param))
 
 
-def test_traffic_when_made_then_every_period_has_all_groups_and_what_they_save_is_theirs(
+def test_traffic_when_made_then_every_period_has_all_groups_and_their_savings(
     job: tuple[int, list[PeriodTraffic]],
 ) -> None:
     number, periods = job
@@ -51,4 +51,4 @@ def test_job_3_when_made_then_half_of_the_rows_can_stay() -> None:
 
 def test_job_1_when_made_then_every_group_passes_rows_to_nearly_every_other() -> None:
     period = traffic(1)[0]
-    assert len(period.producer) > 0.85 * 2 * GROUPS**2  # some groups of routes are empty: there are 224 routes only
+    assert len(period.producer) > 0.85 * 2 * GROUPS**2  # some groups of routes are empty: there are only 224 routes

@@ -16,6 +16,6 @@ def test_instance_when_drawn_then_a_fifth_of_the_nodes_differs_by_half_of_varies
     assert (np.bincount(posed.node) == size.groups // size.nodes).all()
 
 
-def test_instance_when_the_seed_is_the_same_then_is_the_same():
+def test_instance_when_the_seed_is_the_same_then_it_is_the_same():
     assert (instance(SMALL, 40, 10, 3).load == instance(SMALL, 40, 20, 3).load).all()
     assert (instance(SMALL, 40, 10, 3).load != instance(SMALL, 40, 10, 4).load).any()

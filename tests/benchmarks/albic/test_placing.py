@@ -1,4 +1,4 @@
-"""The parts of the benchmark on balance, on a part of each."""
+"""The parts of the balance benchmark, on a subset of each."""
 
 import math
 
@@ -10,7 +10,7 @@ from benchmarks.record import Record
 from benchmarks.targets import judged
 
 
-def test_grid_when_full_then_has_enough_instances_and_when_quick_a_mix_of_them():
+def test_grid_is_complete_when_full_and_a_mixed_sample_when_quick():
     quick = grid.cases(quick=True)
 
     assert len(grid.cases(quick=False)) >= 240
@@ -44,7 +44,7 @@ def test_drain_when_followed_then_ends_as_fast_as_the_budget_allows():
     assert course.moves <= drain.BUDGET
 
 
-def test_budget_when_it_is_small_then_is_kept_each_period():
+def test_budget_when_small_then_is_kept_each_period():
     assert all(p.moves <= 5 for p in budget.follow(5, 0, quick=True))
 
 
@@ -55,7 +55,7 @@ def test_target_when_a_figure_has_one_then_is_judged(value, holds):
     assert found.holds is holds
 
 
-def test_target_when_the_rival_is_measured_then_is_its_figure():
+def test_target_when_the_rival_is_measured_then_is_the_rivals_figure():
     mine = Record("albic", "drain_5ol", "balancer", "load_distance", 12.0, "points")
     rival = Record("albic", "drain_5ol", "non_integrated", "load_distance", 15.0, "points")
 

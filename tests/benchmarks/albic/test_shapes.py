@@ -14,7 +14,7 @@ def test_paired_when_all_is_one_to_one_then_each_group_has_one_partner() -> None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
-def test_paired_when_some_are_one_to_one_then_the_others_pass_to_all_that_are_left(share: float) -> None:
+def test_paired_when_some_are_one_to_one_then_the_others_feed_all_the_rest(share: float) -> None:
     job = paired(4, 20, share)
     out = np.bincount(job.producer, job.share, 80)
     assert out[out > 0] == pytest.approx(1.0)
@@ -24,7 +24,7 @@ def test_paired_when_some_are_one_to_one_then_the_others_pass_to_all_that_are_le
     assert np.bincount(job.consumer, job.share, 80)[20:40] == pytest.approx(1.0)
 
 
-def test_made_up_when_it_begins_then_nodes_are_full_as_the_paper_has_it_and_even() -> None:
+def test_made_up_when_it_starts_then_nodes_are_evenly_full_as_in_the_paper() -> None:
     plant = made_up(paired(2, 100, 1.0), 20, 0, apart=True)
     found = loads(plant.traffic, plant.node, plant.cluster.capacity)
     assert found.mean() == pytest.approx(MEAN, rel=0.02)
@@ -39,7 +39,7 @@ def test_made_up_when_all_pairs_meet_then_half_of_the_load_is_saved() -> None:
     assert found.mean() == pytest.approx(MEAN / 2, rel=0.02)
 
 
-def test_wandering_when_asked_again_then_says_the_same_and_wanders_a_little() -> None:
+def test_wandering_when_repeated_then_is_the_same_and_wanders_a_little() -> None:
     first, again = (made_up(chained(5, 8), 4, 3) for _ in range(2))
     for plant in (first, again):
         plant.apply(plant.node)
@@ -48,7 +48,7 @@ def test_wandering_when_asked_again_then_says_the_same_and_wanders_a_little() ->
     assert 0 < np.abs(first.traffic.load / before - 1).max() <= CHANGE + 1e-9
 
 
-def test_chained_when_made_then_every_group_but_the_last_ones_passes_to_the_next() -> None:
+def test_chained_when_made_then_every_group_except_the_last_feeds_the_next() -> None:
     job = chained(3, 4)
     assert job.producer.tolist() == list(range(8))
     assert (job.consumer - job.producer == 4).all()

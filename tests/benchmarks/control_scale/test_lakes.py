@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 DAYS = 3
 
 
-def test_lake_holds_each_pipelines_days_and_what_was_evaluated_last(tmp_path: Path) -> None:
+def test_lake_holds_each_pipelines_days_and_its_last_evaluation(tmp_path: Path) -> None:
     build(tmp_path / "lake", 2, DAYS, NOW)
     tables = ControlTables(Lake(tmp_path / "lake"))
     batches = DeltaTable(str(tmp_path / "lake" / "telemetry" / "batches")).to_pyarrow_table(
@@ -25,7 +25,7 @@ def test_lake_holds_each_pipelines_days_and_what_was_evaluated_last(tmp_path: Pa
     for name in names(2):
         rows = [row for row in batches.to_pylist() if row["pipeline"] == name]
         assert {row["app"] for row in rows} == {name}
-        assert len(rows) == pytest.approx(DAYS * 86_400 // BATCH_S, abs=20)  # some are left out at midnight
+        assert len(rows) == pytest.approx(DAYS * 86_400 // BATCH_S, abs=20)  # some are dropped at midnight
         last = tables.decisions.last(name)
         assert last is not None and NOW - timedelta(minutes=3) < last.time <= NOW
 

@@ -16,7 +16,7 @@ def step(at_s: float, before: int, after: int) -> Any:
 
 
 def case(steps: list[Any], adequate: list[bool], drift: Drift | None = None) -> Any:
-    """Three tunings of 100 s; ``adequate`` tells whether each ends well."""
+    """Three tunings of 100 s; ``adequate`` says whether each ends well."""
     workload = SimpleNamespace(tunings=(0.0, 100.0, 200.0), until=300.0)
     segments = [SimpleNamespace(until=100.0 * (i + 1), adequate=ok) for i, ok in enumerate(adequate)]
     scenario = SimpleNamespace(workload=workload, drift=drift or Drift((Event(150.0),)), units=("op",))
@@ -28,17 +28,17 @@ def test_recovery_when_one_step_is_enough_then_is_one() -> None:
     assert recovery(case(steps, [True, True, True])) == 1
 
 
-def test_recovery_when_the_tuning_ends_too_small_then_goes_on_less_one_for_the_loads_own_change() -> None:
+def test_recovery_when_the_tuning_ends_too_small_then_continues_minus_the_load_change() -> None:
     steps = [step(160, 4, 5), step(190, 5, 6), step(230, 6, 7), step(260, 7, 9)]
     assert recovery(case(steps, [True, False, True])) == 2 + 1
 
 
 @pytest.mark.parametrize("drift", [Drift(), Drift((Event(150.0, over_s=60.0),))])
-def test_recovery_when_nothing_fell_at_one_moment_then_is_not_known(drift: Drift) -> None:
+def test_recovery_when_nothing_fell_at_one_moment_then_is_unknown(drift: Drift) -> None:
     assert math.isnan(recovery(SimpleNamespace(scenario=SimpleNamespace(drift=drift))))  # type: ignore[arg-type]
 
 
-def test_ineffective_when_steps_bring_nothing_then_are_counted_by_tuning() -> None:
+def test_ineffective_when_steps_bring_nothing_then_counts_them_per_tuning() -> None:
     ability = np.minimum(np.arange(1, 41), 8.0)
     plant: Any = SimpleNamespace(truth=SimpleNamespace(ability=lambda unit: ability))
     # up to the plateau, three times beyond it in one tuning, once in the next, and down again

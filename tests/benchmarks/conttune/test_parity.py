@@ -14,5 +14,5 @@ def test_mismatches_when_ds2_is_as_published_then_there_are_none() -> None:
 
 
 @pytest.mark.parametrize("change", [{"factor": 0.3}, {"rates": "consumer"}])
-def test_mismatches_when_it_is_another_rule_then_are_counted(change: dict[str, object]) -> None:
+def test_mismatches_when_the_rule_is_different_then_are_counted(change: dict[str, object]) -> None:
     assert mismatches(create("ds2", {**PUBLISHED, **change})) >= 4

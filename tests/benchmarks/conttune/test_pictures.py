@@ -38,7 +38,7 @@ def measured(*scenarios: str) -> list[Record]:
     return judged([*found, *(r for scenario in scenarios for r in compared(found, scenario))], TARGETS)
 
 
-def test_frontiers_when_scenarios_were_measured_then_has_a_column_each_and_a_line_a_tuner() -> None:
+def test_frontiers_when_scenarios_were_measured_then_has_a_column_each_and_a_line_per_tuner() -> None:
     figure = frontiers(measured("paper", "dag12"), ("paper", "noise3", "dag12"))
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes[:2]] == ["paper", "dag12"]
@@ -50,14 +50,14 @@ def test_frontiers_when_nothing_was_measured_then_there_is_no_picture() -> None:
     assert frontiers([], ("paper",)) is None
 
 
-def test_trajectory_when_drawn_then_tells_each_methods_reconfigurations() -> None:
+def test_trajectory_when_drawn_then_shows_each_methods_reconfigurations() -> None:
     figure = trajectory("paper", 1, ("oracle", "ds2"))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles[0] == "oracle: 20 reconfigurations, 0 of them bad" and titles[1].startswith("ds2: ")
 
 
 @pytest.mark.parametrize(("alpha", "scenario"), [(3.0, "paper"), (0.0, "paper_mb")])
-def test_watched_when_the_small_phase_chooses_then_notes_what_was_chosen_and_changes_nothing(
+def test_watched_when_the_small_phase_chooses_then_notes_the_choice_and_changes_nothing(
     alpha: float, scenario: str
 ) -> None:
     tuner = ContTune(

@@ -23,7 +23,7 @@ def test_abilities_when_the_file_is_there_then_levels_rise(tmp_path: Path, monke
     assert list(published.abilities() or ()) == [2, 10]
 
 
-def test_cases_when_the_files_are_missing_then_the_recorded_scenarios_are_left_out_by_name(
+def test_cases_when_files_are_missing_then_recorded_scenarios_are_left_out_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
@@ -33,7 +33,7 @@ def test_cases_when_the_files_are_missing_then_the_recorded_scenarios_are_left_o
     assert all(published.WORKLOADS in reason for reason in reasons)
 
 
-def test_run_when_the_files_are_missing_then_says_what_is_left_out_and_measures_the_rest(
+def test_run_when_files_are_missing_then_names_what_is_left_out_and_measures_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))

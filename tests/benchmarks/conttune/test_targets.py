@@ -11,14 +11,14 @@ from benchmarks.conttune.targets import TARGETS
 ELSEWHERE = {"loo", "ds2_parity"}
 
 
-def test_targets_when_quick_or_full_then_each_is_of_something_measured() -> None:
+def test_targets_when_quick_or_full_then_each_is_measured() -> None:
     for measured in (cases(True), cases(False), without_rivals(cases(False))):
         pairs = {(case.scenario, method) for case in measured for method in case.methods}
         pairs |= {(WARM_OF[scenario], method) for scenario, method in pairs if scenario in WARM_OF}
         assert {(t.scenario, t.method) for t in TARGETS if t.scenario not in ELSEWHERE} <= pairs
 
 
-def test_cases_without_rivals_are_of_fewer_methods_and_never_of_none() -> None:
+def test_cases_without_rivals_have_fewer_methods_but_never_none() -> None:
     every, ours = cases(quick=False), without_rivals(cases(quick=False))
     assert all(case.methods for case in ours)
     assert 3 * sum(len(c.methods) for c in ours) < sum(len(c.methods) for c in every)
@@ -38,7 +38,7 @@ def test_cases_when_full_then_flow_has_a_thousand_tunings_of_the_papers_workload
 
 
 @pytest.mark.parametrize("suffix", ["", "_mb"])
-def test_made_when_shifted_then_is_the_same_case_with_all_changes_within_looks(suffix: str) -> None:
+def test_made_when_shifted_then_is_the_same_case_with_changes_inside_evaluations(suffix: str) -> None:
     for run in range(14):
         plain, shifted = made("paper" + suffix, run), made("paper_shifted" + suffix, run)
         by = {round(b - a, 6) for a, b in zip(plain.workload.times[1:], shifted.workload.times[1:], strict=True)}

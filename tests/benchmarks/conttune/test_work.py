@@ -15,7 +15,7 @@ from benchmarks.conttune.work import Job, Outcome, execute, outcomes
 from benchmarks.simulation.plant import SimulatedPlant
 
 
-def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_change_of_load_is_one_reconfiguration() -> None:
+def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_load_change_costs_one_reconfiguration() -> None:
     outcome = execute(Job("paper", "oracle", 0))
     assert outcome.error is None and set(outcome.figures) == {"paper", "paper_warm"}
     for figures in outcome.figures.values():
@@ -24,7 +24,7 @@ def test_execute_when_the_oracle_drives_then_nothing_is_bad_and_each_change_of_l
         assert figures["core_seconds_vs_oracle"] == pytest.approx(1.0, abs=0.02)
 
 
-def test_execute_when_done_again_then_only_the_times_differ() -> None:
+def test_execute_when_repeated_then_only_the_times_differ() -> None:
     job = Job("noise3", "ds2_stop", 3)
     first, second = (execute(job).figures["noise3"] for _ in range(2))
     assert {k: v for k, v in first.items() if "_ms" not in k} == {k: v for k, v in second.items() if "_ms" not in k}
@@ -38,7 +38,7 @@ def test_execute_when_a_scenario_has_an_episode_then_it_is_scored(scenario: str,
     assert figure not in execute(Job("paper", "oracle", 0)).figures["paper"]
 
 
-def test_execute_when_a_method_fails_then_the_error_is_told_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_execute_when_a_method_fails_then_reports_it_and_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(plant: SimulatedPlant) -> object:
         raise ValueError("no such\nthing")
 
@@ -48,7 +48,7 @@ def test_execute_when_a_method_fails_then_the_error_is_told_and_others_go_on(mon
     assert {method for _, method in by_method(found)} == {"oracle"}
 
 
-def test_outcomes_when_done_by_workers_then_are_those_of_this_process_in_order() -> None:
+def test_outcomes_when_done_by_workers_then_match_this_process_in_order() -> None:
     wanted = [Job("paper_mb", "oracle", run) for run in (2, 0, 1)]
     figures = [{k: {n: v for n, v in f.items() if "_ms" not in n} for k, f in o.figures.items()}
                for o in outcomes(wanted, 2)]  # fmt: skip
@@ -69,7 +69,7 @@ if __name__ == "__main__":
 """
 
 
-def test_outcomes_when_the_process_that_asked_is_killed_then_its_workers_end(tmp_path: Path) -> None:
+def test_outcomes_when_the_calling_process_is_killed_then_its_workers_end(tmp_path: Path) -> None:
     (tmp_path / "parent.py").write_text(PARENT)
     argv = [sys.executable, str(tmp_path / "parent.py")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
@@ -112,7 +112,7 @@ def test_worst_when_asked_for_then_is_the_highest_of_all_runs() -> None:
 def test_against_oracle_when_both_ran_then_is_the_ratio_of_means() -> None:
     (found,) = against_oracle(RUNS, "plateau", "flow", "throttled_ratio")
     assert found.figure == "throttled_ratio_vs_reactive_oracle" and found.value == pytest.approx(0.5)
-    assert (found.low, found.high) == pytest.approx((0.5, 0.5))  # run by run, in whatever order they came
+    assert (found.low, found.high) == pytest.approx((0.5, 0.5))  # run by run, in any order
     assert not against_oracle(RUNS, "plateau", "flow_proactive", "throttled_ratio")
 
 
@@ -138,5 +138,5 @@ def test_methods_when_made_then_can_evaluate_once(name: str, scenario: str) -> N
         ("dhalion", None, ""),
     ],
 )
-def test_family_and_room_when_named_then_are_for_people(name: str, tuner: str | None, told: str) -> None:
+def test_family_and_room_when_named_then_are_readable(name: str, tuner: str | None, told: str) -> None:
     assert (family(name), room(name)) == (tuner, told)

@@ -15,7 +15,7 @@ from millrace.model.signals import Signals
 
 
 class Always:
-    """Wants a change in every evaluation and keeps what it was told."""
+    """Wants a change in every evaluation and keeps its input."""
 
     def __init__(self, *changes: Change) -> None:
         self.told: list[Signals] = []
@@ -37,7 +37,7 @@ def at(signals: Signals, rate: float, pressed: float = 0.0) -> Signals:
     return replace(signals, apps=(replace(app, arrival_rows_per_s=rate, backpressured_ratio=pressed),))
 
 
-def test_planned_when_it_plans_then_is_told_a_lower_target_and_nothing_else(period: tuple[Signals, Deployment]) -> None:
+def test_planned_when_it_plans_then_passes_only_a_lower_target(period: tuple[Signals, Deployment]) -> None:
     signals, current = period
     inner = Always()
     Planned(inner, 0.9).propose(signals, current, {})

@@ -1,4 +1,4 @@
-"""The benchmark's parts, on a small size of each."""
+"""The benchmark's parts, each on a small size."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def test_horizon_when_pairs_are_known_then_redirects_none_and_overloads_none():
     assert found.overloaded_ratio == 0
 
 
-def test_horizon_when_nothing_is_told_then_learns_to_need_no_more():
+def test_horizon_when_nothing_is_declared_then_learns_to_need_no_more():
     size = Size(streams=20, level=2, periods=140)
     late = [run_method(WORKLOADS["psfcw"](size, 0), ours(told=t), SplitNodes()).score(110) for t in (True, False)]
 
@@ -67,7 +67,7 @@ def scores(*figures):
     return [Score(**{**dict.fromkeys(Score.__dataclass_fields__, 0.0), **dict(zip(AXES, figures, strict=True))})]
 
 
-def test_every_point_of_the_rival_counts_for_the_frontier():
+def test_frontier_counts_every_point_of_the_rival():
     points = {
         "horizon_z1": scores(0.2, 0.1, 5.0),
         "drfm_k1": scores(0.3, 0.1, 5.0),
@@ -94,7 +94,7 @@ def test_frontiers_are_compared_at_equal_overload(nodes, overload, value, holds)
     assert records["drfm_k1", "above_optimum_ratio"].value == nodes
 
 
-def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_on_fewer_nodes_than_the_peak_needs(monkeypatch):
+def test_adaptivity_when_a_load_surges_then_ours_keeps_the_bound_below_peak_nodes(monkeypatch):
     monkeypatch.setattr(adaptivity, "SIZE", Size(streams=40, level=8))
     monkeypatch.setattr(adaptivity, "QUICK_PERIODS", 60)
 

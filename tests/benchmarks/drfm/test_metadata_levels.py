@@ -1,4 +1,4 @@
-"""What is told of streams never makes it worse than telling nothing, on a small size."""
+"""Metadata about streams never makes the plan worse than no metadata, on a small size."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.parametrize("level", [*PARTIAL, "durations_short", "phase_late"])
-def test_horizon_when_a_part_is_told_right_or_wrong_then_needs_no_more_nodes_than_told_nothing(level):
+def test_horizon_when_metadata_are_right_or_wrong_then_needs_no_more_nodes_than_without(level):
     tell = {**PARTIAL, **WRONG}[level]
     nothing, told = our_runs("psfcw", True, 0, told=False), runs("psfcw", ours(), True, 0, tell=tell)
 
@@ -42,7 +42,7 @@ def test_horizon_when_a_part_is_told_right_or_wrong_then_needs_no_more_nodes_tha
         (WRONG["phase_early"], {**TRUE, "phase": 5.0}),
     ],
 )
-def test_level_when_told_then_is_what_it_says(tell, told):
+def test_level_when_named_then_is_what_it_says(tell, told):
     assert _same(tell(TRUE), told)
 
 

@@ -11,7 +11,7 @@ def table(rows):
     return pa.table(dict(zip(("start", "end", "key", "n", "mean", "top"), zip(*rows, strict=True), strict=True)))
 
 
-def test_different_when_rows_are_in_another_order_and_means_differ_in_the_last_digits_then_are_the_same():
+def test_different_when_rows_are_reordered_and_means_differ_in_last_digits_then_is_zero():
     turned = [(*row[:4], row[4] * (1 + 1e-12), row[5]) for row in reversed(ROWS)]
 
     assert _different(table(turned), table(ROWS)) == 0

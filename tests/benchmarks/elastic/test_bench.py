@@ -1,4 +1,4 @@
-"""Which streams run by which methods, without running them."""
+"""Which streams run with which methods, without running them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.elastic.streams import Stream
 
 @dataclass
 class Planned:
-    """Takes the place of a contest and notes what it was to run."""
+    """Stands in for a contest and records what it was asked to run."""
 
     streams: list[Stream] = field(default_factory=list)
     methods: list[list[str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ def planned(name: str, seed: int = 0) -> Planned:
 
 
 @pytest.mark.parametrize("name", [name for name in bench.STREAMS if name != "taxis"])
-def test_stream_runs_by_all_rivals_and_ours_and_by_fixed_sizes(name: str) -> None:
+def test_stream_runs_with_all_rivals_ours_and_fixed_sizes(name: str) -> None:
     found = planned(name)
     assert [len(one.counts) for one in found.streams] == [bench.STREAMS[name]]
     methods = found.methods[0]
@@ -53,6 +53,6 @@ def test_seed_changes_the_order_of_the_methods_and_the_walk() -> None:
     assert a.streams[0].counts != b.streams[0].counts
 
 
-def test_recorded_day_is_skipped_where_its_trace_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_day_is_skipped_if_its_trace_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_DATA", str(tmp_path))
     assert planned("taxis").streams == []

@@ -1,4 +1,4 @@
-"""The query whose work is in its state partitions."""
+"""A query that does its work in its state partitions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keys_a_partition(spark: Any, hot: Collection[int]) -> Counter[int]:
     return Counter(row["partition"] for row in counted)
 
 
-def test_every_partition_has_as_many_keys(spark: Any) -> None:
+def test_every_partition_has_the_same_number_of_keys(spark: Any) -> None:
     from benchmarks.elastic.scripts.busy_state import KEYS_A_PARTITION
 
     assert keys_a_partition(spark, ()) == dict.fromkeys(range(PARTITIONS), KEYS_A_PARTITION)
@@ -56,7 +56,7 @@ def test_hot_partitions_have_a_third_of_the_keys(spark: Any) -> None:
     assert len(counts) == PARTITIONS
 
 
-def test_drawn_partitions_are_others_by_seed_and_phase_and_always_the_same() -> None:
+def test_drawn_partitions_vary_by_seed_and_phase_and_are_repeatable() -> None:
     from benchmarks.elastic.scripts.busy_state import HOT, drawn_partitions
 
     draws = [(seed, phase) for seed in range(3) for phase in range(3)]

@@ -1,4 +1,4 @@
-"""What fixed slots a stream needs."""
+"""The fixed slots that a stream needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def test_batch_times_are_fitted_to_points() -> None:
     assert (batch.fixed_s, batch.row_s, batch.rows_per_s) == pytest.approx((1.0, 0.05, 20))
 
 
-def test_rows_wait_for_the_batch_that_runs_and_for_their_own() -> None:
+def test_rows_wait_for_the_running_batch_and_their_own() -> None:
     assert longest_lag_s([10, 0, 0, 0, 0], BatchTime(1.0, 0.1)) == pytest.approx(2.0)
     assert longest_lag_s([10, 10, 0, 0, 0], BatchTime(1.0, 0.1)) == pytest.approx(3.0)
 
 
-def test_lag_grows_without_end_where_slots_are_too_few() -> None:
+def test_lag_grows_without_end_if_slots_are_too_few() -> None:
     slow = BatchTime(0.0, 0.1)
     assert longest_lag_s([20] * 60, slow) > 50
     assert longest_lag_s([20] * 120, slow) > 100

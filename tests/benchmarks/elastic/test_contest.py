@@ -40,13 +40,13 @@ def test_downtime_is_judged_by_the_worst_run_against_fixed_slots() -> None:
     assert _figure(found, "fixed_6", "downtime_s").value == 0
 
 
-def test_row_that_is_lost_once_is_told() -> None:
+def test_row_that_is_lost_once_is_reported() -> None:
     found = records(STREAM, [{"live": _run(300, 0)}, {"live": _run(300, 0, lost=2)}, {"live": _run(300, 0)}])
     lost = _figure(found, "live", "rows_lost")
     assert (lost.value, lost.holds) == (2, False)
 
 
-def test_method_that_failed_in_one_round_has_its_other_runs() -> None:
+def test_method_that_failed_in_one_round_keeps_its_other_runs() -> None:
     found = records(STREAM, [{"live": _run(300, 0)}, {"live": _run(300, 0), "ratio": _run(600, 0)}])
     assert (_figure(found, "ratio", "core_seconds").n, _figure(found, "live", "core_seconds").n) == (1, 2)
 

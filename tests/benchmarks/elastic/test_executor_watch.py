@@ -1,4 +1,4 @@
-"""What executors cost: their processes' lives, seen from outside."""
+"""The cost of executors: the lifetimes of their processes, seen from outside."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_executor_lives_from_its_start_until_it_is_killed(start: Callable[..., s
     assert life.begin < life.end < time.time()
 
 
-def test_watch_waits_for_a_worker_that_is_yet_to_come(start: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_watch_waits_for_a_worker_that_has_not_started(start: Callable[..., subprocess.Popen[bytes]]) -> None:
     workers: list[int] = []
     with ExecutorWatch(lambda: workers[0] if workers else None).watching() as watch:
         start(EXECUTOR, "--cores", "4")

@@ -14,13 +14,13 @@ OURS = Cost(1000.0, 5.0)
     [
         (Cost(900.0, 4.0), True),
         (Cost(900.0, 5.0), True),  # cheaper, and as late
-        (Cost(1000.0, 0.0), True),  # as dear, and earlier
+        (Cost(1000.0, 0.0), True),  # as expensive, and earlier
         (Cost(900.0, 30.0), False),
         (Cost(1200.0, 0.0), False),
         (Cost(990.0, 4.5), False),  # that is noise
     ],
 )
-def test_rival_beats_ours_if_no_worse_in_both_and_better_in_one(rival: Cost, better: bool) -> None:
+def test_rival_wins_if_no_worse_in_both_and_better_in_one(rival: Cost, better: bool) -> None:
     assert beats(rival, OURS) is better
 
 

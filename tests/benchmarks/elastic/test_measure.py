@@ -1,4 +1,4 @@
-"""What a run cost and what it gave."""
+"""The cost and the result of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchmarks.elastic.measure import (
 from tests.benchmarks.elastic.timelines import timeline
 
 
-def test_core_seconds_count_only_the_time_that_is_looked_at() -> None:
+def test_core_seconds_count_only_the_observed_time() -> None:
     held = [Cores(0.0, 10.0, 2), Cores(5.0, None, 4), Cores(30.0, 40.0, 8)]
     assert core_seconds(held, 2.0, 20.0) == 2 * 8 + 4 * 15
 
 
-def test_lag_is_how_long_the_oldest_row_waits() -> None:
+def test_lag_is_the_age_of_the_oldest_waiting_row() -> None:
     run = timeline([(0.0, 10), (5.0, 10)], [(4.0, 10), (30.0, 10)])
     assert longest_lag_s(run, 30.0) == pytest.approx(25.0, abs=0.3)
     assert behind_s(run, 30.0, max_lag_s=20.0) == pytest.approx(5.0, abs=0.3)
@@ -45,22 +45,22 @@ def test_gap_begins_when_a_row_waits() -> None:
     assert gaps_s(run, [(1.0, 3.0), (9.0, 9.5), (10.5, 12.0)]) == [1.0, 1.0]
 
 
-def test_gap_in_which_nothing_waits_is_none() -> None:
+def test_gap_without_waiting_rows_is_zero() -> None:
     run = timeline([(0.0, 10)], [(3.0, 10), (9.0, 0)])
     assert gaps_s(run, [(1.0, 3.0), (8.0, 9.0)]) == []
 
 
-def test_downtime_is_what_goes_beyond_the_usual_gap() -> None:
+def test_downtime_is_the_excess_over_the_usual_gap() -> None:
     assert downtime_s([0.1, 0.4, 6.2, 11.2], usual_s=0.2) == 17.0
     assert downtime_s([0.1, 0.6], usual_s=0.2) == 0
 
 
-def test_batches_around_a_change_are_those_that_it_overlaps() -> None:
+def test_batches_around_a_change_are_those_it_overlaps() -> None:
     batches = [(0.0, 2.0), (2.0, 5.0), (5.0, 9.0), (9.0, 20.0)]
     assert around(batches, (5.5, 8.0)) == (4.0, 3.0)
     assert around(batches, (4.0, 8.0)) == (4.0, 2.0)
 
 
 @pytest.mark.parametrize("change", [(0.5, 1.0), (30.0, 31.0)])
-def test_change_without_batches_before_or_around_says_nothing(change: tuple[float, float]) -> None:
+def test_change_without_batches_before_or_around_it_is_unknown(change: tuple[float, float]) -> None:
     assert around([(0.0, 2.0), (2.0, 5.0)], change) is None

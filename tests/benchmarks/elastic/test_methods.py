@@ -1,4 +1,4 @@
-"""Who sizes the app, and what each is deployed with."""
+"""The method that sizes the app, and the settings that it is deployed with."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_executors_of_every_method_find_millrace(name: str, tmp_path: Path) -> N
     assert any((Path(folder) / "millrace" / "__init__.py").is_file() for folder in folders)
 
 
-def test_spark_places_by_its_own_defaults(tmp_path: Path) -> None:
+def test_spark_places_with_its_own_defaults(tmp_path: Path) -> None:
     settings = conf(OPTIONS, _app("restart_cluster", tmp_path))
     assert {key: settings[key] for key in settings if "ocality" in key} == {
         "spark.locality.wait": "3s",
@@ -72,7 +72,7 @@ def test_fixed_slots_start_with_their_number_and_no_allocation(tmp_path: Path) -
     assert "spark.dynamicAllocation.enabled" not in settings
 
 
-def test_all_run_the_same_script_and_only_the_ratio_has_a_trigger(tmp_path: Path) -> None:
+def test_all_methods_run_the_same_script_and_only_the_ratio_has_a_trigger(tmp_path: Path) -> None:
     apps = {name: _app(name, tmp_path) for name in METHODS}
     assert len({app.script for app in apps.values()}) == 1
     assert len({app.args for name, app in apps.items() if name != "batch_ratio"}) == 1

@@ -13,7 +13,7 @@ def test_step_is_six_times_the_load_and_back() -> None:
     assert max(counts) == 60
 
 
-def test_night_brings_no_row_and_the_morning_all_at_once() -> None:
+def test_night_has_no_rows_and_the_morning_has_all_at_once() -> None:
     counts = stream("silence", silence, 40, peak=50).counts
     assert sum(counts[10:26]) == 0
     assert counts[26] == 50
@@ -32,7 +32,7 @@ def test_day_has_a_quiet_night_and_reaches_the_peak() -> None:
 
 
 @pytest.mark.parametrize("peak", [20.0, 5000.0])
-def test_rows_are_as_many_as_counted_in_order_each_once(peak: float) -> None:
+def test_rows_match_the_count_in_order_each_once(peak: float) -> None:
     made = stream("step6", step6, 20, peak=peak)
     rows = made.rows()
     assert rows.num_rows == sum(made.counts) + 1
@@ -49,7 +49,7 @@ def test_walk_wanders_between_a_twentieth_and_the_peak(seed: int) -> None:
     assert rates != [random_walk(seed + 1)(share / 200) for share in range(201)]
 
 
-def test_taxis_are_those_of_a_recorded_day_where_the_trace_is_there() -> None:
+def test_taxis_follow_a_recorded_day_if_the_trace_exists() -> None:
     if not trace().is_file():
         with pytest.raises(FileNotFoundError):
             taxis()

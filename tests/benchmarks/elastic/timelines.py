@@ -1,4 +1,4 @@
-"""A run to measure: rows that came and batches that took them, at times that a person can follow."""
+"""A run to measure: rows that arrived and batches that took them, at times that are easy to follow."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_literal_when_compared_with_brute_force_then_differs_and_sometimes_does_
     assert found["literal", "cost_above_best_ratio"] > 0.05 > 1e-12 > found["ours", "cost_above_best_ratio"]
 
 
-def test_mismatches_when_counted_then_are_the_cases_in_which_a_size_does_not_fit_or_costs_more(found):
+def test_mismatches_count_sizes_that_do_not_fit_or_cost_more(found):
     def is_best(case):
         size, least = block_size_of(case.held, case.capacity, case.alpha, "literal").tuples, brute_force(case)
         if least is None:
@@ -34,8 +34,8 @@ def test_mismatches_when_counted_then_are_the_cases_in_which_a_size_does_not_fit
     assert found["literal", "mismatches"] == sum(not is_best(case) for case in cases(2000))
 
 
-def test_brute_force_when_done_by_hand_then_is_the_same():
-    # a block of 4 is the largest that fits beside 6 of 10 tuples
+def test_brute_force_when_calculated_by_hand_then_is_the_same():
+    # a block of 4 is the largest that fits next to 6 of 10 tuples
     assert brute_force(Case(6.0, 10, 0.5)) == pytest.approx(min(0.5 * 6 / b + 0.5 * b / 6 for b in (1, 2, 3, 4)))
     assert brute_force(Case(9.5, 10, 0.5)) is None
 

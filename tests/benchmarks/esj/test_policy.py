@@ -17,8 +17,8 @@ def run(method, course, seed=0):
     return follow(arrivals, policy.setting(method, cluster), cluster)
 
 
-def test_literal_when_the_load_grows_to_six_times_then_sheds_two_fifths_and_never_scales():
-    # the fault that a prototype showed: 42 % shed at tau2 = .8, tau3 = .95, B = .1
+def test_literal_when_the_load_grows_sixfold_then_sheds_two_fifths_and_never_scales():
+    # the fault seen in a prototype: 42 % shed at tau2 = .8, tau3 = .95, B = .1
     found = run("literal", np.concatenate([np.ones(300), np.linspace(1, 6, 1500)])).score()
 
     assert found.shed_ratio == pytest.approx(0.42, abs=0.02)
@@ -26,7 +26,7 @@ def test_literal_when_the_load_grows_to_six_times_then_sheds_two_fifths_and_neve
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ours_when_the_load_grows_to_six_times_then_sheds_little(seed):
+def test_ours_when_the_load_grows_sixfold_then_sheds_little(seed):
     found = run("ours", WORKLOADS["ramp6"](), seed)
 
     assert found.score().shed_ratio <= 0.01

@@ -16,7 +16,7 @@ def by_figure(records, method):
     return {r.figure: r.value for r in records if r.method == method}
 
 
-def test_interleavings_when_few_are_run_then_ours_is_exact_and_the_letter_is_not(monkeypatch):
+def test_interleavings_when_few_are_run_then_ours_is_exact_and_the_literal_is_not(monkeypatch):
     monkeypatch.setattr(interleavings, "QUICK_RUNS", 60)
     monkeypatch.setattr(interleavings, "QUICK_RIVAL_RUNS", 60)
 

@@ -1,4 +1,4 @@
-"""A pair that is lost or doubled shows in the benchmark's figures."""
+"""Lost and duplicate pairs show in the benchmark's figures."""
 
 from __future__ import annotations
 

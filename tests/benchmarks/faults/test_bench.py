@@ -8,7 +8,7 @@ from benchmarks.faults.stack_campaign import bare_errors
 from millrace.places import PACKAGE
 
 
-def test_slowest_recoveries_and_what_never_came_back_are_judged() -> None:
+def test_slowest_and_failed_recoveries_are_judged() -> None:
     found = Campaign({"driver_killed": [20.0, 30.0], "source_away": [200.0]}, ["master_killed"], doubled=1, lost=3)
     records = {(r.scenario, r.figure): r for r in campaign_records(found)}
     assert records["driver_killed", "recovered_s"].value == 25.0
@@ -19,11 +19,11 @@ def test_slowest_recoveries_and_what_never_came_back_are_judged() -> None:
     assert records["all", "tracebacks"].holds
 
 
-def test_campaign_in_which_all_was_well_holds() -> None:
+def test_campaign_without_faults_holds() -> None:
     assert all(r.holds for r in campaign_records(Campaign({"driver_killed": [20.0]})) if r.target)
 
 
-def test_exceptions_of_our_code_that_are_no_sentences_are_found_in_task_logs(tmp_path: Path) -> None:
+def test_our_exceptions_without_a_message_are_found_in_task_logs(tmp_path: Path) -> None:
     def logged(kind: str, value: str, file: str) -> str:
         detail = [{"exc_type": kind, "exc_value": value, "frames": [{"filename": file, "lineno": 1, "name": "f"}]}]
         return json.dumps({"event": "Task failed with exception", "error_detail": detail})

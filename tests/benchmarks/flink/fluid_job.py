@@ -1,4 +1,4 @@
-"""A tiny pipelined plant to drive Flink's autoscaler with: a source and two operators, fluid, without noise."""
+"""A tiny pipelined plant to drive Flink's autoscaler: a source and two operators, fluid, without noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def deployed(parallelism: dict[str, int]) -> Deployment:
 
 @dataclass
 class FluidJob:
-    """Operators process p times a fixed rate; the slowest throttles the source, and what it does not read waits."""
+    """Operators process p times a fixed rate. The slowest throttles the source, and unread rows wait."""
 
     rate: float
     parallelism: dict[str, int]

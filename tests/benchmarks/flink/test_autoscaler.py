@@ -1,4 +1,4 @@
-"""Flink's real autoscaler on a fluid job; skipped where Maven or a JDK cannot be had."""
+"""Flink's real autoscaler on a fluid job; skipped if Maven or a JDK is not available."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def flink(target: float = 0.7, boundary: float = 0.3, **more: float) -> Optimize
 
 
 @pytest.mark.parametrize("options", COMPARED, ids=lambda s: s.name)
-def test_propose_when_capacity_is_half_of_the_need_then_scales_up_enough_in_one_change(options: FlinkSettings) -> None:
+def test_propose_when_capacity_is_half_the_need_then_scales_up_enough_in_one_change(options: FlinkSettings) -> None:
     job = FluidJob(1000.0, {"map": 5, "sink": 3})
     job.run(FlinkAutoscaler(options), 8)
     assert job.suffices() and job.scaled == 1
@@ -41,7 +41,7 @@ def test_propose_when_capacity_is_half_of_the_need_then_scales_up_enough_in_one_
 def test_propose_when_set_to_its_default_then_aims_at_its_target_utilisation() -> None:
     job = FluidJob(1000.0, {"map": 30, "sink": 30})
     job.run(flink(), 6)
-    # 1000 rows/s over 70 % of 100 a slot, 1500 over 70 % of 250, and a little for the catch-up after a restart
+    # 1000 rows/s over 70 % of 100 per slot, 1500 over 70 % of 250, and a little for the catch-up after a restart
     assert job.parallelism == {"map": 15, "sink": 9}
 
 
@@ -57,7 +57,7 @@ def test_propose_when_scale_down_is_limited_then_goes_down_in_steps() -> None:
     assert job.parallelism == {"map": 2, "sink": 1} and job.scaled > 2
 
 
-def test_propose_when_steady_then_keeps_still() -> None:
+def test_propose_when_steady_then_changes_nothing() -> None:
     job = FluidJob(1000.0, {"map": 15, "sink": 9})
     proposal, memory = job.look(flink(), {})
     assert (proposal.changes, proposal.reason_code) == ((), "flink_stays")
@@ -65,12 +65,12 @@ def test_propose_when_steady_then_keeps_still() -> None:
     assert job.scaled == 0
 
 
-def test_propose_when_a_restart_lies_between_then_its_window_begins_anew() -> None:
+def test_propose_when_a_restart_happens_then_its_window_starts_over() -> None:
     tuner, memory = flink(), {}
     job = FluidJob(150.0, {"map": 1, "sink": 1})
     changed = []
     for _ in range(6):
-        # the load grows at every look, so that it wants more whenever it can judge
+        # the load grows in every evaluation: it wants more whenever it can judge
         job.rate *= 1.6
         proposal, memory = job.look(tuner, memory)
         changed.append(bool(proposal.changes))
@@ -115,18 +115,18 @@ def test_propose_when_the_load_stays_then_ends_at_enough_and_within_bounds(
     job.run(tuner, 20, memory)
     assert job.suffices()
     assert all(1 <= n <= 40 for n in job.parallelism.values())
-    # without room it sizes for a backlog, and again when that has drained, much later
+    # without room it sizes for a backlog, and again much later, when the backlog has drained
     assert job.scaled == before or options.boundary < 0.3
 
 
-def test_propose_when_the_need_is_beyond_the_bounds_then_stops_there() -> None:
+def test_propose_when_the_need_exceeds_the_bounds_then_stops_there() -> None:
     job = FluidJob(9000.0, {"map": 5, "sink": 3})
     job.run(flink(), 10)
     assert job.parallelism["map"] == Bounds(1, 40).max_slots
 
 
 def test_propose_when_rows_are_few_then_decides_as_with_many() -> None:
-    # Flink rounds target rates to whole records a second: 0.9 and 1.35 rows/s must not become 1
+    # Flink rounds target rates to whole records per second: 0.9 and 1.35 rows/s must not become 1
     few, many = (FluidJob(900.0 * unit, {"map": 20, "sink": 20}, unit=unit) for unit in (0.001, 1.0))
     for job in (few, many):
         job.run(flink(1.0, 0.0), 6)
@@ -157,7 +157,7 @@ def test_propose_when_an_operator_was_not_measured_then_leaves_it_alone() -> Non
     assert {c.operator for c in proposal.changes} <= {"sink"}
 
 
-def test_propose_when_an_operator_vanishes_and_returns_then_goes_on() -> None:
+def test_propose_when_an_operator_vanishes_and_returns_then_continues() -> None:
     job, tuner = FluidJob(1000.0, {"map": 15, "sink": 9}), flink()
     memory = job.run(tuner, 2)
     signals = job.period()
@@ -167,7 +167,7 @@ def test_propose_when_an_operator_vanishes_and_returns_then_goes_on() -> None:
     assert job.scaled == 0
 
 
-def test_propose_when_the_app_is_no_pipelined_job_then_says_so_without_a_session() -> None:
+def test_propose_when_the_app_is_not_a_pipelined_job_then_says_so_without_a_session() -> None:
     signals = FluidJob(1000.0, {"map": 5, "sink": 3}).period()
     proposal, memory = flink().propose(signals, deployed({}), {})
     assert (proposal.reason_code, proposal.changes, memory) == ("not_pipelined", (), {"sessions": {}})
@@ -179,7 +179,7 @@ def test_propose_when_the_session_is_unknown_then_says_so() -> None:
         flink().propose(job.period(), deployed(job.parallelism), {"sessions": {"job": "1-none"}})
 
 
-def test_propose_when_time_does_not_go_on_then_says_so() -> None:
+def test_propose_when_time_does_not_advance_then_says_so() -> None:
     job, tuner = FluidJob(1000.0, {"map": 5, "sink": 3}), flink()
     signals = job.period()
     _, memory = tuner.propose(signals, deployed(job.parallelism), {})
@@ -188,7 +188,7 @@ def test_propose_when_time_does_not_go_on_then_says_so() -> None:
         tuner.propose(earlier, deployed(job.parallelism), memory)
 
 
-def test_ask_when_the_autoscaler_swallows_an_error_then_it_is_told_all_the_same() -> None:
+def test_ask_when_the_autoscaler_swallows_an_error_then_it_is_still_reported() -> None:
     options = {"job.autoscaler.target.utilization": "much", "job.autoscaler.stabilization.interval": "0 s"}
     Jvm.shared().ask({"op": "open", "session": "bad", "options": options, "downtime_ms": 0, "window_looks": 1})
     look = {"op": "look", "session": "bad", "period_ms": 1000, "min_parallelism": 1, "max_parallelism": 9}

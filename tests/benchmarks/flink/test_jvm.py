@@ -1,4 +1,4 @@
-"""The conversation with the harness, with a stand-in that answers as told."""
+"""The conversation with the harness, using a stand-in with fixed answers."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def jvm(tmp_path: Path) -> Iterator[Jvm]:
     started.close()
 
 
-def test_ask_when_answered_then_gives_each_question_its_own(jvm: Jvm) -> None:
+def test_ask_when_answered_then_each_question_gets_its_own_answer(jvm: Jvm) -> None:
     big = {"text": "x" * 300_000}
     assert jvm.ask({"op": "say", "answer": {"n": 1}}) == {"n": 1}
     assert jvm.ask({"op": "say", "answer": big}) == big
     assert jvm.ask({"op": "say", "answer": {"n": 2}}) == {"n": 2}
 
 
-def test_ask_when_the_autoscaler_failed_then_says_so_and_goes_on(jvm: Jvm) -> None:
+def test_ask_when_the_autoscaler_failed_then_says_so_and_continues(jvm: Jvm) -> None:
     with pytest.raises(MillraceError, match="no session 7"):
         jvm.ask({"op": "say", "answer": {"error": "no session 7"}})
     assert jvm.ask({"op": "say", "answer": {}}) == {}
@@ -67,7 +67,7 @@ def test_ask_when_no_answer_comes_then_gives_up_and_ends_it(
     assert not jvm.usable()
 
 
-def test_close_when_forked_then_leaves_the_parents_alone(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_when_forked_then_leaves_the_parents_process_alone(jvm: Jvm, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.getpid()
     monkeypatch.setattr("benchmarks.flink.jvm.os.getpid", lambda: mine + 1)
     jvm.close()

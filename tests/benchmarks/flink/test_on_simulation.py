@@ -32,5 +32,5 @@ def test_drive_when_the_load_steps_then_each_level_is_reached_and_no_change_is_r
     assert len(levels) == 5 and all(levels.values())
     assert not any(step.refused for step in run.steps)
     assert 2 <= sum(step.reconfigures for step in run.steps) <= 10
-    # it goes down again, too
+    # it scales down again, too
     assert sum(run.steps[-1].after) < max(sum(step.after) for step in run.steps)

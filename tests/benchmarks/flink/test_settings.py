@@ -1,4 +1,4 @@
-"""What Flink's autoscaler is told of its settings."""
+"""The settings that Flink's autoscaler gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.flink.settings import COMPARED, FlinkSettings
 from millrace.model.errors import MillraceError
 
 
-def test_name_when_compared_then_tells_target_and_boundary() -> None:
+def test_name_when_compared_then_includes_target_and_boundary() -> None:
     assert [s.name for s in COMPARED] == ["flink_0.7_0.3", "flink_0.9_0.2", "flink_0.93_0.07", "flink_1_0"]
 
 

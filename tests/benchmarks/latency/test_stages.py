@@ -59,7 +59,7 @@ def _change(tables: ControlTables, base: Deployment, slots: int, begun_s: float)
     return made
 
 
-def test_changes_to_more_executors_are_told_by_how_many_came(spec: PipelineSpec, tables: ControlTables) -> None:
+def test_scale_ups_are_grouped_by_the_number_of_new_executors(spec: PipelineSpec, tables: ControlTables) -> None:
     _batch(tables, 2, 5.0)
     _batch(tables, 4, 15.0)
     _batch(tables, 4, 17.0)
@@ -80,7 +80,7 @@ def test_step_with_an_unknown_end_is_left_out() -> None:
     assert change.steps == {"decision to version": 0.5, "registered to first batch": 2.0}
 
 
-def test_wait_for_a_decision_begins_with_the_newest_telemetry(tables: ControlTables) -> None:
+def test_wait_for_a_decision_starts_with_the_newest_telemetry(tables: ControlTables) -> None:
     tables.lake.append("telemetry/batches", [{"pipeline": "delays", "app": "delays", "time": BEGUN}])
     (committed,) = arrivals(tables.lake.path("telemetry/batches"))["time"].to_pylist()
     tables.decisions.record(Decision("a", "delays", committed, Action.HOLD, "quiet", ""))

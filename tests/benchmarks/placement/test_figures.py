@@ -32,7 +32,7 @@ from tests.optimizers.albic.key_groups import groups
 OURS = SteadyRun(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 
 
-def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compared() -> None:
+def test_worst_round_is_judged_and_a_rival_that_failed_in_another_is_not_compared() -> None:
     rounds = [
         {ALBIC: OURS, "even": SteadyRun(4.0, 3.0, 9.0)},
         {ALBIC: replace(OURS, batch_s=6.0)},
@@ -49,7 +49,7 @@ def test_worst_round_is_judged_and_a_failed_rival_of_another_round_is_not_compar
     assert (round(achieved.value, 2), achieved.holds) == (1.15, True)
 
 
-def test_state_that_is_loaded_in_the_worst_round_is_judged() -> None:
+def test_state_loaded_in_the_worst_round_is_judged() -> None:
     theirs = SteadyRun(4.0, 2.0, 90.0)
     rounds = [{ALBIC: OURS, "spark_wait_0": theirs}, {ALBIC: replace(OURS, batch_s=3.6, moves=1.0, loaded_mb=60.0)}]
     found = {(r.scenario, r.method, r.figure): r for r in large_state_records(rounds)}
@@ -98,7 +98,7 @@ def test_worst_drift_and_change_are_judged() -> None:
     assert not list(resize_records([]))
 
 
-def test_load_distance_is_how_far_the_worst_worker_is_off_the_mean() -> None:
+def test_load_distance_is_the_worst_workers_distance_from_the_mean() -> None:
     assert load_distance([1.0, 2.0, 3.0]) == 50.0 and load_distance([2.0, 2.0]) == 0.0
     assert busy_s(groups([1.0, 2.0, 4.0], [0, 2, 0]), (0, 1, 2)) == [5.0, 0.0, 2.0]
     found = {r.figure: r.value for r in skew_records([{ALBIC: replace(OURS, distance=12.0)}])}

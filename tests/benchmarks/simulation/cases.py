@@ -1,4 +1,4 @@
-"""Cases with round figures: PA(p) = 100 p of an operator that one source feeds, no noise unless asked for."""
+"""Cases with round figures: PA(p) = 100 p of an operator with one source, without noise unless requested."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ TEN = (10.0, 10.0)
 
 
 def chain(*operators: str, unit: float = 100.0, ratio: float = 1.0) -> Shape:
-    """A source and operators in a row; every operator takes 10 slots at the peak."""
+    """A source and operators in a row; every operator uses 10 slots at the peak."""
     names = ("source", *operators)
     links = tuple(Link(a, b, 1.0 if a == "source" else ratio) for a, b in pairwise(names))
     return Shape("chain", tuple(Vertex(name, TEN) for name in names), links, {"source": unit})
 
 
 def joined() -> Shape:
-    """Two sources of their own maps, one join: a -> map_a -> join <- b; a third source goes its own way."""
+    """Two sources with a map each and one join: a -> map_a -> join <- b; a third source is separate."""
     names = ("a", "b", "c", "map_a", "join", "other")
     links = (Link("a", "map_a"), Link("map_a", "join"), Link("b", "join"), Link("c", "other"))
     return Shape("joined", tuple(Vertex(n, TEN) for n in names), links, {"a": 100.0, "b": 100.0, "c": 100.0})
 
 
 def case(shape: Shape, multiples: list[float] | Workload, **changes: Any) -> Scenario:
-    """Every operator processes ten unit rates of what feeds it with 10 slots, whatever the multiples are."""
+    """Every operator processes ten unit rates of its input with 10 slots, whatever the multiples are."""
     workload = multiples
     if not isinstance(multiples, Workload):
         workload = stepwise(tuple(shape.units.values()), multiples)
@@ -73,7 +73,7 @@ def observe(plant: SimulatedPlant) -> Signals:
 
 
 def observe_all(plant: SimulatedPlant) -> Iterator[Signals]:
-    """All evaluations that have something to tell."""
+    """All evaluations that are ready."""
     while not plant.finished:
         try:
             yield observe(plant)
@@ -102,7 +102,7 @@ def set_p(plant: SimulatedPlant, *levels: int) -> None:
 
 
 class Scripted:
-    """An optimizer that sets what a script says, by number of the evaluation."""
+    """An optimizer that follows a script, by number of the evaluation."""
 
     def __init__(self, script: Mapping[int, tuple[int, ...]], plant: SimulatedPlant) -> None:
         self.script, self.plant, self.evaluation = script, plant, 0

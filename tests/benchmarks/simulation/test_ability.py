@@ -35,7 +35,7 @@ def test_usl_when_coherence_costs_then_peaks_where_the_law_says() -> None:
     assert P[usl(0.02, 0.001)(P).argmax()] == round(((1 - 0.02) / 0.001) ** 0.5)
 
 
-def test_amdahl_approaches_what_its_serial_share_allows() -> None:
+def test_amdahl_approaches_the_limit_of_its_serial_share() -> None:
     values = amdahl(0.05)(np.array([1.0, 1e9]))
     assert values == pytest.approx([1.0, 20.0])
 
@@ -50,7 +50,7 @@ def test_saturating_when_far_above_its_scale_then_is_flat() -> None:
     assert values[0] == pytest.approx(0.1813, abs=1e-4) and values[2] - values[1] < 1e-4
 
 
-def test_step_when_groups_are_uneven_then_stands_still_between_even_shares() -> None:
+def test_step_when_groups_are_uneven_then_is_flat_between_even_shares() -> None:
     values = step(1.0, 64)(P)
     assert values[31] == 32 and values[32] == 32 and values[62] == 32 and values[63] == 64 and values[89] == 64
 
@@ -60,7 +60,7 @@ def test_retrograde_when_beyond_its_peak_then_falls() -> None:
     assert values.argmax() == 19 and (np.diff(values[19:]) < 0).all()
 
 
-def test_plateau_when_beyond_its_level_then_more_brings_nothing() -> None:
+def test_plateau_when_above_its_level_then_more_brings_nothing() -> None:
     values = plateau(0.85, 8.0)(P)
     assert values[7] == pytest.approx(8**0.85) and (values[7:] == values[7]).all()
 
@@ -75,7 +75,7 @@ def test_abilities_when_scaled_then_meet_the_need_at_their_level() -> None:
     assert values[9] == pytest.approx(5000.0) and values[0] == pytest.approx(500.0) and len(values) == 20
 
 
-def test_abilities_when_wiggled_then_each_level_by_its_own_factor() -> None:
+def test_abilities_when_wiggled_then_each_level_has_its_own_factor() -> None:
     values = abilities(power(1.0), 3, 1.0, 1.0, np.log([1.0, 1.5, 0.5]))
     assert values == pytest.approx([1.0, 3.0, 1.5])
 
@@ -89,7 +89,7 @@ def test_families_when_drawn_then_are_positive_and_reach_beyond_the_peak_rate(se
     assert values.max() >= MIXED.headroom * curve(np.array([levels]))[0] * (1 - 1e-9)
 
 
-def test_families_when_drawn_often_then_all_of_them_come() -> None:
+def test_families_when_drawn_often_then_all_of_them_appear() -> None:
     rng = np.random.default_rng(1)
     drawn = {MIXED.draw(rng, 15.0, 90).func.__name__ for _ in range(100)}  # type: ignore[attr-defined]
     assert drawn == {"_power", "_usl", "_saturating", "_step", "_retrograde"}

@@ -18,7 +18,7 @@ def plant(*rates):
     return AdmissionPlant([f"s{i}" for i in range(rates.shape[1])], rates, NODES)
 
 
-def test_evaluation_when_a_run_begins_then_all_streams_are_new_and_nothing_was_seen():
+def test_evaluation_when_a_run_starts_then_all_streams_are_new_and_unseen():
     observed = plant([4.0, 5.0]).observe()
 
     assert observed.streams == ("s0", "s1")
@@ -27,14 +27,14 @@ def test_evaluation_when_a_run_begins_then_all_streams_are_new_and_nothing_was_s
     assert observed.nodes == 0
 
 
-def test_evaluation_when_a_period_has_passed_then_tells_its_rates_not_those_to_come():
+def test_evaluation_when_a_period_has_passed_then_reports_its_rates_not_future_ones():
     there = plant([4.0, 5.0], [7.0, 8.0])
     there.apply(np.array([0, 0]))
 
     assert there.observe().rate.tolist() == [4.0, 5.0]
 
 
-def test_evaluation_when_streams_join_and_leave_then_lists_those_that_are_connected():
+def test_evaluation_when_streams_join_and_leave_then_lists_connected_ones():
     there = plant([4.0, 5.0, NAN], [NAN, 5.0, 6.0], [4.0, 5.0, NAN])
     there.apply(np.array([3, 8]))
     observed = there.observe()
@@ -61,7 +61,7 @@ def test_apply_when_nodes_get_too_much_then_counts_them_and_queues_the_rest():
     assert second.latency_s == 0.0
 
 
-def test_apply_when_a_node_gets_too_much_for_long_then_its_queue_grows():
+def test_apply_when_a_node_is_overloaded_for_long_then_its_queue_grows():
     there = plant([12.0, 0.0], [13.0, 0.0], [9.0, 0.0])
 
     delays = [there.apply(np.array([0, 0])).latency_s for _ in range(3)]

@@ -45,7 +45,7 @@ def test_independent_when_made_then_the_total_varies():
     assert np.ptp(total) > 0.1 * total.mean()
 
 
-def test_metadata_when_a_stream_jumps_then_tell_when_and_how_far():
+def test_metadata_when_a_stream_jumps_then_say_when_and_how_far():
     load = independent(SIZE, 0, trend=False)
     for s, stream in enumerate(load.streams):
         told = load.metadata[stream]
@@ -56,14 +56,14 @@ def test_metadata_when_a_stream_jumps_then_tell_when_and_how_far():
         assert told["transition"] == "jump"
 
 
-def test_bursty_when_made_then_does_not_tell_the_phase():
+def test_bursty_when_made_then_does_not_declare_the_phase():
     load = bursty(SIZE, 0)
 
     assert all("phase" not in told for told in load.metadata.values())
     assert (load.rates == 0).any()
 
 
-def test_surge_when_made_then_the_load_grows_eightfold_and_goes_back():
+def test_surge_when_made_then_the_load_grows_eightfold_and_falls_back():
     size = Size(streams=60, level=16, periods=100)
     nodes = surge(size, 0).rates.sum(axis=1) / (FILLED * size.capacity)
 
@@ -73,7 +73,7 @@ def test_surge_when_made_then_the_load_grows_eightfold_and_goes_back():
     assert (np.diff(nodes[62:98]) < 0.1).all()
 
 
-def test_surge_when_told_then_metadata_have_each_rise_and_fall():
+def test_surge_when_declared_then_metadata_have_each_rise_and_fall():
     load = surge(Size(streams=20, level=8, periods=100), 0)
     for s, stream in enumerate(load.streams):
         told = load.metadata[stream]
@@ -84,6 +84,6 @@ def test_surge_when_told_then_metadata_have_each_rise_and_fall():
 
 
 @pytest.mark.parametrize("changes", [{"streams": 3}, {"streams": 0}, {"level": 0}, {"periods": 0}, {"capacity": -1.0}])
-def test_size_when_it_is_none_then_is_refused(changes):
+def test_size_when_zero_then_is_refused(changes):
     with pytest.raises(MillraceError):
         Size(**changes)

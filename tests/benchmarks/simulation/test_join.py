@@ -14,7 +14,7 @@ def plant(arrivals, settings=None, cluster=SMALL):
     return JoinPlant(np.array(arrivals), settings or JoinSettings(workers=2, block=1), cluster)
 
 
-def test_window_when_periods_pass_then_holds_the_tuples_of_its_seconds_only():
+def test_window_when_periods_pass_then_holds_only_the_tuples_of_its_seconds():
     there = plant([[1, 1], [2, 2], [3, 3], [4, 4], [5, 5], [6, 6]])
 
     seen = [there.advance() for _ in range(3)]
@@ -25,7 +25,7 @@ def test_window_when_periods_pass_then_holds_the_tuples_of_its_seconds_only():
     assert there.over
 
 
-def test_arrivals_when_counted_then_are_those_of_the_period_by_stream():
+def test_arrivals_when_counted_then_are_those_of_the_period_per_stream():
     there = plant([[1, 5], [2, 6]])
 
     assert there.advance().arrived == {"left": 3, "right": 11}
@@ -44,7 +44,7 @@ def test_shedding_when_a_ratio_is_in_force_then_drops_that_share_exactly_over_ti
     assert there.score().shed_ratio == pytest.approx(dropped.sum() / arrived.sum() if arrived.sum() else 0)
 
 
-def test_shedding_when_it_keeps_tuples_out_then_what_was_offered_tells_of_them_all_the_same():
+def test_shedding_when_it_drops_tuples_then_the_offered_count_still_includes_them():
     there = plant([[5, 5]] * 4, JoinSettings(1, 1, 1.0))
 
     seen = [there.advance(), there.advance()][-1]
@@ -52,7 +52,7 @@ def test_shedding_when_it_keeps_tuples_out_then_what_was_offered_tells_of_them_a
     assert (seen.offered, seen.window_tuples, seen.shed) == (40, (0,), 1.0)
 
 
-def test_workers_when_added_then_come_after_the_delay_and_when_taken_away_at_once():
+def test_workers_when_added_then_start_after_the_delay_and_when_removed_leave_at_once():
     there = plant([[1, 1]] * 20)
     there.advance()
     there.apply(JoinSettings(5, 1))
@@ -69,11 +69,11 @@ def test_work_when_more_than_a_worker_can_do_then_waits():
     for _ in range(3):
         there.advance()
 
-    # .8 s of work each second, then 1.6 s, of which .6 s wait: the tuples of the third second wait for .8 s at most
+    # .8 s of work per second, then 1.6 s, of which .6 s wait: the tuples of the third second wait for .8 s at most
     assert there.score().latency_ms == pytest.approx(1000 * np.quantile([0.4, 0.4, 0.8, 0.6, 0, 0], 0.95))
 
 
-def test_work_when_done_then_grows_with_the_window_a_worker_keeps_and_shrinks_with_blocks():
+def test_work_grows_with_the_window_of_a_worker_and_shrinks_with_blocks():
     arrivals = [[20, 20]] * 8
 
     def latency(m, block):
@@ -87,7 +87,7 @@ def test_work_when_done_then_grows_with_the_window_a_worker_keeps_and_shrinks_wi
 
 
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(1, 300))
-def test_spread_when_done_then_keeps_all_and_the_fullest_has_a_block_more_at_most(tuples, workers, block):
+def test_spread_keeps_all_and_the_fullest_has_at_most_one_block_more(tuples, workers, block):
     found = spread(tuples, workers, block)
 
     assert sum(found) == tuples

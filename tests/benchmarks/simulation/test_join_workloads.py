@@ -6,7 +6,7 @@ from millrace.model.errors import MillraceError
 
 
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))
-def test_load_when_drawn_then_begins_as_expected_and_follows_its_course(workload):
+def test_load_when_drawn_then_starts_as_expected_and_follows_its_course(workload):
     course = WORKLOADS[workload]()
     found = arrivals(workload, 3)
 
@@ -36,13 +36,13 @@ def test_bursts_when_they_repeat_then_are_short():
     assert (course > 1).sum() == len(course) // GAP_S * BURST_S
 
 
-def test_days_when_they_pass_then_are_alike_and_the_noon_is_four_times_the_night():
+def test_days_when_they_pass_then_are_alike_and_noon_is_four_times_the_night():
     course = WORKLOADS["diurnal"]()
 
     assert course[:DAY_S] == pytest.approx(course[DAY_S:])
     assert course.max() / course.min() == pytest.approx(4)
 
 
-def test_load_when_unknown_then_says_which_are_known():
+def test_load_when_unknown_then_lists_the_known_ones():
     with pytest.raises(MillraceError, match="burst"):
         arrivals("storm", 0)

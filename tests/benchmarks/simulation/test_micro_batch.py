@@ -20,7 +20,7 @@ def at(made: Scenario, slots: int) -> SimulatedPlant:
     return SimulatedPlant(replace(made, start_p=slots), 0)
 
 
-def test_truth_when_scaled_then_the_app_takes_its_slots_at_the_peak_and_the_target_utilisation() -> None:
+def test_truth_when_scaled_then_the_app_needs_its_slots_at_the_peak_and_target_utilisation() -> None:
     for run in range(6):
         made = scenario("paper_mb", run)
         truth = MicroBatchTruth(made, run)
@@ -31,7 +31,7 @@ def test_truth_when_scaled_then_the_app_takes_its_slots_at_the_peak_and_the_targ
         assert ability[round(low) - 2] * 0.8 < peak <= ability[round(high)] * 0.8 * 1.05
 
 
-def test_batch_when_the_app_keeps_up_then_lasts_fixed_cost_over_what_utilisation_leaves() -> None:
+def test_batch_when_the_app_keeps_up_then_lasts_fixed_cost_over_spare_utilisation() -> None:
     plant = at(micro_batch([8.0] * 2), 10)  # rho = 0.8, o = 2 s
     for _ in range(10):
         seen = observe(plant)
@@ -40,7 +40,7 @@ def test_batch_when_the_app_keeps_up_then_lasts_fixed_cost_over_what_utilisation
     assert app(seen).arrival_rows_per_s == pytest.approx(800)
     assert app(seen).processed_rows_per_s == pytest.approx(800, rel=0.01)
     assert app(seen).slot_busy_ratio == pytest.approx(0.8, rel=0.01) and app(seen).busy_ratio == pytest.approx(1.0)
-    # what came during the last batch waits when it ends, as planned
+    # the rows of the last batch's duration wait when it ends, as planned
     assert app(seen).backlog_rows == pytest.approx(8000, rel=0.01) and app(seen).backpressured_ratio == 0
 
 
@@ -67,7 +67,7 @@ def test_capacity_when_few_batches_have_run_at_a_level_then_is_unknown() -> None
     assert seen.parallelism == 12 and (seen.capacity is None) == (seen.healthy_batches < 3)
 
 
-def test_evaluation_when_no_batch_has_ended_then_is_not_ready_and_the_next_one_covers_both_periods() -> None:
+def test_evaluation_when_no_batch_has_ended_then_is_not_ready_and_the_next_covers_both_periods() -> None:
     plant = at(micro_batch([9.0] * 2), 1)
     told = observe(plant)
     with pytest.raises(NotReady):
@@ -113,7 +113,7 @@ def test_restart_when_the_running_batch_is_long_then_its_rows_are_processed_agai
     assert down.before[0] == pytest.approx(running.after[0])
 
 
-def test_live_change_when_made_then_stops_nothing_and_holds_from_a_later_batch() -> None:
+def test_live_change_when_made_then_stops_nothing_and_applies_from_a_later_batch() -> None:
     plant = at(micro_batch([5.0] * 4, live_s=6.0), 10)
     observe(plant)
     set_p(plant, 12)
@@ -176,7 +176,7 @@ def test_splits_when_fewer_than_slots_then_more_slots_change_nothing() -> None:
 def test_minimum_when_the_objective_binds_then_is_the_least_that_meets_it(
     rate: float, limit: int | None, max_lag_s: float, slots: int
 ) -> None:
-    # 10 slots process 1000 rows per second, o = 2 s: 1 - 2 * 2 / 8 = 0.5 if no row is to wait over 8 s;
+    # 10 slots process 1000 rows per second, o = 2 s: 1 - 2 * 2 / 8 = 0.5 if no row may wait over 8 s;
     # 0.8 - 800 * 2 / 8000 = 0.6 if batches are limited
     made = replace(micro_batch([8.0], batch_rows_limit=limit), objective=aims(max_lag_s=max_lag_s))
     assert MicroBatchTruth(made, 0).minimum((rate,), (1.0,)) == (slots,)
@@ -189,7 +189,7 @@ def test_minimum_when_the_objective_binds_then_is_the_least_that_meets_it(
     limit=st.sampled_from([None, 2000, 20_000]),
 )
 @examples(50)
-def test_rows_when_anything_happens_then_arrived_is_processed_plus_what_waits_or_runs(
+def test_rows_that_arrived_are_processed_waiting_or_running(
     multiples: list[float], p: int, changes: dict[int, int], limit: int | None
 ) -> None:
     plant = at(micro_batch(multiples, batch_rows_limit=limit), p)

@@ -34,7 +34,7 @@ def test_heavy_noise_when_drawn_then_strays_further_than_normal_noise_of_that_de
     assert np.abs(heavy - 1).max() > 2 * np.abs(normal - 1).max()
 
 
-def test_noise_that_is_not_told_is_there_all_the_same() -> None:
+def test_noise_that_is_not_reported_is_still_there() -> None:
     noise = Noise(SYMMETRIC, 0.02, 3.0, told=0.0)
     assert noise.told_relative == 0.0 and factors(noise).std() == pytest.approx(0.06, rel=0.02)
 
@@ -51,7 +51,7 @@ def test_noise_when_huge_then_leaves_abilities_positive(kind: str, sd: float) ->
     assert factors(Noise(kind, sd), 200).min() >= 0.05
 
 
-def test_noise_when_of_unknown_kind_then_says_which_there_are() -> None:
+def test_noise_when_of_unknown_kind_then_lists_the_known_ones() -> None:
     with pytest.raises(MillraceError, match="symmetric, positive, heavy"):
         Noise("pink")
 
@@ -63,7 +63,7 @@ def test_window_when_counted_for_long_then_has_mean_1_and_its_share_of_near_zero
     assert (drawn <= 0.05).mean() == pytest.approx(window.near_zero, abs=0.01)
 
 
-def test_draws_when_evaluations_are_asked_for_in_any_order_then_are_the_same() -> None:
+def test_draws_when_evaluations_come_in_any_order_then_are_the_same() -> None:
     first, second = (Draws(3, Noise(), 4, (Window(),)) for _ in range(2))
     late = first.at(700)
     assert [second.at(i) for i in (1, 300, 700)][-1] == late

@@ -18,12 +18,12 @@ MULTIPLES = st.lists(st.just(0.0) | st.floats(0.001, 12.0), min_size=1, max_size
 
 
 def at(scenario: Scenario, *levels: int) -> SimulatedPlant:
-    """A plant that has been running at these levels from the begin."""
+    """A plant that has been running at these levels from the start."""
     units = dict(zip(scenario.units, levels, strict=True))
     return SimulatedPlant(Scenario(**{**vars(scenario), "start_p": units}), 0)
 
 
-def test_rates_when_everything_keeps_up_then_all_that_arrives_passes_and_nothing_waits() -> None:
+def test_rates_when_everything_keeps_up_then_all_arrivals_pass_and_nothing_waits() -> None:
     seen = observe(at(case(chain("map", "sink", ratio=0.5), [4.0]), 5, 5))
     first = operator(seen, "map")
     assert (app(seen).arrival_rows_per_s, app(seen).processed_rows_per_s, app(seen).backlog_rows) == (400, 400, 0)
@@ -34,7 +34,7 @@ def test_rates_when_everything_keeps_up_then_all_that_arrives_passes_and_nothing
     assert app(seen).slot_busy_ratio == pytest.approx(0.8) and app(seen).backpressured_ratio == 0
 
 
-def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_downstream_sees_what_passes() -> None:
+def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_downstream_sees_only_passed_rows() -> None:
     seen = observe(at(case(chain("map", "slow", "sink"), [8.0]), 10, 4, 10))
     source = operator(seen, "source")
     assert app(seen).backlog_rows == source.backlog_rows == (800 - 400) * 30
@@ -42,12 +42,12 @@ def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_down
     assert [operator(seen, name).rows_in_per_s for name in ("source", "map", "slow", "sink")] == [400] * 4
     assert (source.arrival_rows_per_s, source.output_ability) == pytest.approx((800, 800))
     assert app(seen).backpressured_ratio == source.backpressured_ratio == pytest.approx(0.5)
-    # a full one is busy, who feeds it waits for it, who comes after is idle
+    # a full operator is busy, its upstream waits for it, its downstream is idle
     assert [operator(seen, n).busy_ratio for n in ("map", "slow", "sink")] == pytest.approx([0.4, 1.0, 0.4])
     assert [operator(seen, n).backpressured_ratio for n in ("map", "slow", "sink")] == pytest.approx([0.6, 0.0, 0.0])
 
 
-def test_sources_when_one_operator_is_too_small_then_only_those_that_feed_it_are_throttled() -> None:
+def test_sources_when_one_operator_is_too_small_then_only_its_own_are_throttled() -> None:
     # the join takes 1000 of 2 x 800
     seen = observe(at(case(joined(), [8.0]), 10, 10, 5))  # units: map_a, other, join
     rates = {name: operator(seen, name).rows_in_per_s for name in ("a", "b", "c", "map_a", "join", "other")}
@@ -55,11 +55,11 @@ def test_sources_when_one_operator_is_too_small_then_only_those_that_feed_it_are
     assert [operator(seen, s).backpressured_ratio for s in "abc"] == pytest.approx([0.375, 0.375, 0])
 
 
-def test_downtime_when_p_is_set_then_nothing_is_processed_and_all_that_comes_waits() -> None:
+def test_downtime_when_p_is_set_then_nothing_is_processed_and_all_arrivals_wait() -> None:
     plant = at(case(chain("map"), [4.0]), 5)
     set_p(plant, 5 + 3)
     seen = observe(plant)
-    # 10 s of downtime leave 4000 rows, and 800 - 400 rows a second drain them within the period
+    # 10 s of downtime leave 4000 rows, and 800 - 400 rows per second drain them within the period
     assert app(seen).backlog_rows == 0 and app(seen).processed_rows_per_s == pytest.approx(400)
     assert seen.settling and app(seen).busy_ratio == pytest.approx(20 / 30)
     assert not observe(plant).settling
@@ -69,9 +69,9 @@ def test_downtime_when_p_is_set_then_nothing_is_processed_and_all_that_comes_wai
     assert (drains.since, drains.until, drains.after) == (10.0, 20.0, (0.0,))
 
 
-def test_restart_lag_when_it_drains_then_is_the_part_that_the_restart_caused() -> None:
+def test_restart_lag_when_it_drains_then_is_the_part_caused_by_the_restart() -> None:
     plant = at(case(chain("map"), [5.0]), 4)
-    observe(plant)  # 30 s at 100 rows a second too few
+    observe(plant)  # 30 s at 100 rows per second too few
     assert (app(observe(plant)).backlog_rows, app(observe(plant)).restart_lag_rows) == (6000, 0)
     set_p(plant, 6)
     seen = observe(plant)  # 10 s of downtime: 5000 rows; 20 s at 600
@@ -80,7 +80,7 @@ def test_restart_lag_when_it_drains_then_is_the_part_that_the_restart_caused() -
     assert app(observe(plant)).backlog_rows == 9000 - 3000
 
 
-def test_drain_when_all_that_arrives_passes_then_is_backpressure_only_where_the_case_says_so() -> None:
+def test_drain_when_all_arrivals_pass_then_is_backpressure_only_if_the_case_says_so() -> None:
     for counts, expected in ((False, 0.0), (True, 1.0)):
         plant = at(case(chain("map", "slow"), [10.0], drain_is_backpressure=counts), 20, 10)
         set_p(plant, 20, 11)
@@ -91,7 +91,7 @@ def test_drain_when_all_that_arrives_passes_then_is_backpressure_only_where_the_
         assert operator(seen, "map").backpressured_ratio == pytest.approx(expected * (1 - 11 / 20))
 
 
-def test_rate_when_it_changes_within_an_evaluation_then_the_mean_is_told_and_what_waits_is_exact() -> None:
+def test_rate_when_it_changes_within_an_evaluation_then_reports_the_mean_and_an_exact_backlog() -> None:
     plant = at(case(chain("map"), Workload((0.0, 40.0), ((400.0,), (1000.0,)), (0.0,), 90.0)), 8)
     observe(plant)
     seen = observe(plant)
@@ -117,7 +117,7 @@ def test_window_when_it_emits_unevenly_then_its_mean_output_is_preserved_and_its
 
 @given(multiples=MULTIPLES, p=st.tuples(*[st.integers(1, 14)] * 3), again=st.tuples(*[st.integers(1, 14)] * 3))
 @examples(60)
-def test_rows_when_anything_happens_then_arrived_is_processed_plus_waiting_and_rates_are_below_ability(
+def test_rows_that_arrived_are_processed_or_waiting_and_rates_are_below_ability(
     multiples: list[float], p: tuple[int, int, int], again: tuple[int, int, int]
 ) -> None:
     workload = Workload(
@@ -170,7 +170,7 @@ def test_backlog_when_compared_with_small_steps_then_is_the_same(multiples: list
 
 @given(p=st.integers(1, 12), less=st.integers(0, 11))
 @examples(30)
-def test_throttle_when_p_falls_then_only_reduces_what_passes(p: int, less: int) -> None:
+def test_throttle_when_p_falls_then_only_reduces_throughput(p: int, less: int) -> None:
     made = case(joined(), [9.0])
     high, low = observe(at(made, 12, p, 12)), observe(at(made, 12, max(1, p - less), 12))
     for name in made.shape.order:

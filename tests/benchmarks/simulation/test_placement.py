@@ -8,7 +8,7 @@ from millrace.model.errors import MillraceError
 
 
 def _traffic(scale: float = 1.0) -> PeriodTraffic:
-    """Group 0 passes four rows to 2, group 1 passes one to 3; each end saves a point a row."""
+    """Group 0 passes four rows to 2, group 1 passes one to 3; each end saves a point per row."""
     return PeriodTraffic(
         load=np.array([10.0, 6.0, 8.0, 4.0]) * scale,
         producer=np.array([0, 1]),
@@ -34,7 +34,7 @@ def test_loads_when_partners_are_together_then_both_save() -> None:
     np.testing.assert_allclose(loads(_traffic(), np.array([0, 1, 0, 1]), np.ones(2)), [10, 8])
 
 
-def test_apply_when_a_pair_is_brought_together_then_tells_what_it_saved_and_what_it_cost() -> None:
+def test_apply_when_a_pair_is_brought_together_then_reports_savings_and_cost() -> None:
     plant = _plant(pause_s=2.0)
     found = plant.apply(np.array([0, 1, 0, 0]))
     assert found.collocation == pytest.approx(0.8)
@@ -49,7 +49,7 @@ def test_apply_when_moves_cost_load_then_both_nodes_pay_in_that_period_only() ->
     assert plant.apply(np.array([0, 1, 0, 0])).load_index == pytest.approx(2 * 20 / 28)
 
 
-def test_apply_when_done_then_the_next_periods_traffic_is_there_and_the_placement_stays() -> None:
+def test_apply_when_done_then_the_next_periods_traffic_arrives_and_the_placement_stays() -> None:
     plant = _plant()
     plant.apply(np.array([1, 1, 1, 1]))
     assert plant.period == 1
@@ -57,7 +57,7 @@ def test_apply_when_done_then_the_next_periods_traffic_is_there_and_the_placemen
     np.testing.assert_allclose(plant.traffic.load, _traffic(2).load)
 
 
-def test_apply_when_a_group_is_left_without_a_node_then_says_so_and_nothing_happens() -> None:
+def test_apply_when_a_group_has_no_node_then_says_so_and_changes_nothing() -> None:
     plant = _plant()
     with pytest.raises(MillraceError, match="placement"):
         plant.apply(np.array([0, 1, 2, 0]))
@@ -66,7 +66,7 @@ def test_apply_when_a_group_is_left_without_a_node_then_says_so_and_nothing_happ
     assert plant.period == 0
 
 
-def test_distance_when_a_node_is_marked_then_it_counts_for_the_mean_but_not_for_the_deviation() -> None:
+def test_distance_when_a_node_is_marked_then_it_counts_for_the_mean_but_not_the_deviation() -> None:
     found = distance(np.array([30.0, 20.0, 10.0]), np.ones(3), np.array([False, False, True]))
     assert found == pytest.approx(10.0)
 
@@ -81,7 +81,7 @@ def test_cluster_when_shapes_do_not_fit_then_says_which() -> None:
         Cluster(np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.ones(1), np.ones(3))
 
 
-def test_plant_when_given_a_list_of_periods_then_takes_them_in_turn() -> None:
+def test_plant_when_given_a_list_of_periods_then_uses_them_in_turn() -> None:
     cluster = Cluster(np.zeros(4, dtype=int), np.array([0, 1, 1, 0]), np.ones(2), np.ones(4))
     plant = PlacementPlant(cluster, [_traffic(1), _traffic(3)])
     plant.apply(plant.node)

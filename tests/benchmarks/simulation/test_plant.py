@@ -16,7 +16,7 @@ from millrace.model.signals import Observation
 from tests.benchmarks.simulation.cases import app, case, chain, micro_batch, observe, observe_all, set_p
 
 
-def test_plant_when_made_then_keeps_to_the_protocol_and_names_what_can_be_sized() -> None:
+def test_plant_when_made_then_keeps_the_protocol_and_names_what_can_be_sized() -> None:
     plant: Plant = SimulatedPlant(scenario("dag12", 0), 0)
     assert isinstance(plant, SimulatedPlant)
     deployed = plant.deployment.apps["dag12"]
@@ -25,7 +25,7 @@ def test_plant_when_made_then_keeps_to_the_protocol_and_names_what_can_be_sized(
     assert whole.parallelism == {} and whole.slots == 1
 
 
-def test_evaluation_when_told_then_covers_a_period_and_every_operator_and_edge() -> None:
+def test_evaluation_covers_a_period_and_every_operator_and_edge() -> None:
     plant = SimulatedPlant(scenario("dag12", 0), 0)
     first, second = observe(plant), observe(plant)
     assert (first.since, first.until) == (BEGIN, second.since)
@@ -54,7 +54,7 @@ def test_observations_are_the_last_ten_of_each_level_oldest_first() -> None:
             break
 
 
-def test_observed_when_a_level_is_full_then_forgets_its_oldest_and_no_other() -> None:
+def test_observed_when_a_level_is_full_then_forgets_only_its_oldest() -> None:
     kept = Observed()
     points = [Observation("a", 1 + (i == 0), float(i), 0.0, 1, BEGIN) for i in range(PER_LEVEL + 3)]
     for point in points:
@@ -72,7 +72,7 @@ def test_observations_when_a_period_holds_a_downtime_then_none_is_taken_from_it(
 
 
 @pytest.mark.parametrize("name", ["paper", "dag12", "window_noise", "paper_mb"])
-def test_run_when_repeated_then_tells_exactly_the_same(name: str) -> None:
+def test_run_when_repeated_then_reports_exactly_the_same(name: str) -> None:
     told = []
     for _ in range(2):
         plant = SimulatedPlant(scenario(name, 1), 4)
@@ -82,7 +82,7 @@ def test_run_when_repeated_then_tells_exactly_the_same(name: str) -> None:
     assert to_json(next(observe_all(other))) != told[0][0]
 
 
-def test_noise_when_other_levels_are_set_then_is_the_same_luck() -> None:
+def test_noise_when_other_levels_are_set_then_is_the_same() -> None:
     ratios = []
     for levels in ((3, 3), (9, 20)):
         plant = SimulatedPlant(scenario("paper", 1), 0)
@@ -96,7 +96,7 @@ def test_noise_when_other_levels_are_set_then_is_the_same_luck() -> None:
     assert ratios[0] == pytest.approx(ratios[1])
 
 
-def test_apply_when_p_changes_then_says_what_it_cost_and_deploys_it() -> None:
+def test_apply_when_p_changes_then_reports_the_cost_and_deploys_it() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
     observe(plant)
     target = replace(plant.deployment, version=2, decision_id="d")

@@ -26,12 +26,12 @@ def oracles(name: str, run: int, phase_s: float = 0.0) -> Run:
 
 
 @pytest.mark.parametrize("name", [n for n in names() if not n.startswith(("diurnal", "paper_warm"))])
-def test_oracle_when_it_drives_then_is_never_bad_and_spends_the_least(name: str) -> None:
+def test_oracle_when_it_drives_then_is_never_bad_and_costs_the_least(name: str) -> None:
     for run in range(2):
         driven = oracles(name, run)
         figures = score(driven)
         assert figures["bad_per_tuning"] == 0 and figures["non_converged"] == 0
-        # executors that are still to come are not paid for
+        # executors that have not arrived are not paid for
         late = 0.1 if name.endswith(LIVE) else 0.05
         assert figures["core_seconds_vs_oracle"] == pytest.approx(1.0, abs=late)
         assert figures["peak_vs_oracle"] <= 1.0
@@ -40,7 +40,7 @@ def test_oracle_when_it_drives_then_is_never_bad_and_spends_the_least(name: str)
 
 
 @pytest.mark.parametrize("name", ["paper", "dag12", "paper_mb"])
-def test_oracle_when_rates_are_a_permutation_then_reconfigures_once_a_change(name: str) -> None:
+def test_oracle_when_rates_are_a_permutation_then_reconfigures_once_per_change(name: str) -> None:
     figures = score(oracles(name, 2))
     assert figures["reconfigurations_per_tuning"] == 1.0
     assert figures["reconfigurations_up"] + figures["reconfigurations_down"] == 1.0
@@ -64,7 +64,7 @@ def test_run_when_driven_then_segments_cover_it_without_gaps() -> None:
         assert segments[0].since == 0 and segments[-1].until == 12_000
         for a, b in pairwise(segments):
             assert a.until == b.since
-            # a batch that ends is gone from one moment to the next; one that is cut off waits again
+            # a batch that ends is gone at once; the rows of an interrupted batch wait again
             assert b.before[0] == pytest.approx(a.after[0]) or b.before[0] == pytest.approx(a.after[0] - a.batch_rows)
 
 
@@ -75,7 +75,7 @@ def test_run_when_sent_to_another_process_then_arrives_whole() -> None:
 
 
 class Stubborn:
-    """Asks for what cannot be: another app, another field, beyond the bounds, counting on what is not set; and 5."""
+    """Asks for the impossible: another app, another field, out of bounds, a wrong value before; and for 5."""
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         changes = (
@@ -90,7 +90,7 @@ class Stubborn:
         return Proposal("stubborn", changes, "stubborn", "No."), {"looks": memory.get("looks", 0) + 1}
 
 
-def test_changes_when_they_cannot_be_made_then_are_refused_and_the_others_are_made() -> None:
+def test_changes_that_cannot_be_made_are_refused_and_the_others_are_made() -> None:
     plant = SimulatedPlant(case(chain("map", "sink"), [2.0]), 0)
     driven = drive(plant, Stubborn())
     first = driven.steps[0]
@@ -98,7 +98,7 @@ def test_changes_when_they_cannot_be_made_then_are_refused_and_the_others_are_ma
     assert all(len(step.refused) == 7 and not step.reconfigures for step in driven.steps[1:])
 
 
-def test_step_when_told_then_knows_when_it_ended_and_whether_it_was_enough() -> None:
+def test_step_records_when_it_ended_and_whether_it_was_enough() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0, 5.0]), 0)
     driven = drive(plant, Scripted({2: (4,), 5: (6,)}, plant))
     made = [s for s in driven.steps if s.reconfigures]
@@ -109,13 +109,13 @@ def test_step_when_told_then_knows_when_it_ended_and_whether_it_was_enough() -> 
     assert all(step.signals is None for step in driven.steps)
 
 
-def test_signals_when_kept_then_are_those_of_each_look() -> None:
+def test_signals_when_kept_then_cover_each_evaluation() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
     driven = drive(plant, Scripted({}, plant), keep_signals=True)
     assert len(driven.steps) == 20 and all(s.signals and s.signals.apps for s in driven.steps)
 
 
-def test_last_evaluation_when_the_workload_has_ended_then_changes_nothing_any_more() -> None:
+def test_last_evaluation_when_the_workload_has_ended_then_changes_nothing() -> None:
     plant = SimulatedPlant(case(chain("map"), [5.0]), 0)
     driven = drive(plant, Scripted({20: (9,)}, plant))
     assert driven.steps[-1].at_s == 600 and not driven.steps[-1].reconfigures

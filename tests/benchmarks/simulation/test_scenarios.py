@@ -14,7 +14,7 @@ RECORDED = [float(30 + i % 7) for i in range(120)]
 
 
 @pytest.mark.parametrize("name", names())
-def test_scenario_when_named_then_runs_and_is_of_its_execution(name: str) -> None:
+def test_scenario_when_named_then_runs_with_its_execution(name: str) -> None:
     made = scenario(name, 1, RECORDED)
     assert made.name == name and made.execution == (MICRO_BATCH if name.endswith(("_mb", "_live")) else PIPELINED)
     plant = SimulatedPlant(made, 1)
@@ -22,7 +22,7 @@ def test_scenario_when_named_then_runs_and_is_of_its_execution(name: str) -> Non
     assert made.workload.until % made.period_s == 0
 
 
-def test_paper_when_36_runs_are_made_then_are_6_permutations_of_6_queries_of_20_tunings() -> None:
+def test_paper_has_36_runs_of_6_permutations_of_6_queries_with_20_tunings() -> None:
     made = [scenario("paper", i) for i in range(36)]
     assert {len(s.workload.tunings) for s in made} == {20}
     assert len({s.shape.name for s in made}) == 6
@@ -35,12 +35,12 @@ def test_paper_warm_when_scored_then_counts_from_the_eleventh_tuning() -> None:
     assert scenario("paper_warm", 3).from_tuning == 10 and scenario("paper", 3).from_tuning == 0
 
 
-def test_noise3_when_made_then_is_the_papers_with_three_times_the_noise() -> None:
+def test_noise3_is_the_papers_with_three_times_the_noise() -> None:
     loud, plain = scenario("noise3", 7), scenario("paper", 7)
     assert loud.noise.relative == pytest.approx(3 * plain.noise.relative) and loud.workload == plain.workload
 
 
-def test_drift_when_runs_go_by_then_is_of_one_of_all_and_gradual_in_the_second_cycle() -> None:
+def test_drift_affects_one_or_all_and_is_gradual_in_the_second_cycle() -> None:
     events = [scenario("drift", i).drift.events[0] for i in range(18)]
     assert {(bool(e.operators), e.over_s > 0) for e in events} == {(True, False), (False, False), (False, True)}
     assert all(6000 < e.at_s < 12_000 and e.at_s % 600 == 300 and e.factor == 0.75 for e in events)
@@ -58,7 +58,7 @@ def test_plateau_when_made_then_its_three_highest_rates_cannot_be_reached() -> N
 
 
 @pytest.mark.parametrize("suffix", ["", "_mb"])
-def test_executors_told_allows_whole_executors_only(suffix: str) -> None:
+def test_executors_told_allows_only_whole_executors(suffix: str) -> None:
     steps = set()
     for i in range(16):
         plant = SimulatedPlant(scenario("executors_told" + suffix, i), i)
@@ -78,16 +78,16 @@ def test_recorded_when_no_values_are_passed_then_says_so() -> None:
         scenario("etl", 0)
 
 
-def test_recorded_when_passed_then_are_replayed_as_five_minute_maxima_within_wider_bounds() -> None:
+def test_recorded_when_passed_then_is_replayed_as_five_minute_maxima_within_wider_bounds() -> None:
     made = scenario("etl", 0, RECORDED)
     assert len(made.workload.times) == 24 and made.workload.until == 7200 and made.bounds.max_slots == 500
 
 
-def test_phase_when_given_then_changes_fall_within_looks() -> None:
+def test_phase_when_given_then_changes_fall_inside_evaluations() -> None:
     assert scenario("paper", 0, phase_s=11.0).workload.times[1] % 30 == 11
 
 
-def test_scenario_when_unknown_or_senseless_then_is_refused() -> None:
+def test_scenario_when_unknown_or_invalid_then_is_refused() -> None:
     with pytest.raises(MillraceError, match="paper_warm"):
         scenario("papers")
     with pytest.raises(MillraceError, match="micro_batch"):

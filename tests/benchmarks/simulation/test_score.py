@@ -18,7 +18,7 @@ def driven(multiples: list[float], script: dict[int, tuple[int, ...]], **changes
     return drive(plant, Scripted(script, plant))
 
 
-def test_figures_when_nothing_ever_happens_then_are_those_of_rest() -> None:
+def test_figures_when_nothing_happens_then_are_those_of_an_idle_run() -> None:
     figures = score(driven([5.0], {}, start_p=5))
     assert figures == pytest.approx(
         {
@@ -69,7 +69,7 @@ def test_non_converged_when_a_tuning_ends_too_small_then_counts_it() -> None:
 
 
 def test_backlog_when_one_grows_and_drains_then_is_integrated_exactly() -> None:
-    # 60 s at 4 of 5 units: 6000 rows; 10 s down: 11000; 6 of 5 units drain 100 a second: gone 110 s later
+    # 60 s at 4 of 5 units: 6000 rows; 10 s down: 11000; 6 of 5 units drain 100 per second: gone 110 s later
     figures = score(driven([5.0, 5.0], {2: (6,)}, start_p=4))
     area = 60 * 6000 / 2 + 10 * (6000 + 11_000) / 2 + 110 * 11_000 / 2
     assert figures["backlog_s"] == pytest.approx(area / 500 / 1200)
@@ -77,8 +77,8 @@ def test_backlog_when_one_grows_and_drains_then_is_integrated_exactly() -> None:
     assert figures["backlogged_ratio"] == pytest.approx((180 - 10) / 1200)
 
 
-def test_latency_when_rows_wait_then_is_what_waits_over_the_pace_and_the_rest_of_a_downtime() -> None:
-    # half of the time 0; the other half rises from 0 to 100 s of backlog at a pace of 1 row a second
+def test_latency_when_rows_wait_then_is_backlog_over_pace_plus_the_rest_of_a_downtime() -> None:
+    # half of the time 0; the other half rises from 0 to 100 s of backlog at a pace of 1 row per second
     quiet = Segment(0, 600, False, (1,), (1,), (1.0,), (0.0,), (0.0,), 1.0, False, True)
     busy = Segment(600, 1200, False, (1,), (1,), (1.0,), (0.0,), (100.0,), 1.0, True, False)
     plain = case(chain("map"), stepwise((1.0,), [1.0, 1.0]))
@@ -92,15 +92,15 @@ def test_latency_when_rows_wait_then_is_what_waits_over_the_pace_and_the_rest_of
 
 
 def test_latency_when_batches_run_then_adds_their_duration_and_counts_no_row_twice() -> None:
-    # 40 rows run in a batch of 20 s and 60 wait at 2 rows a second
+    # 40 rows run in a batch of 20 s and 60 wait at 2 rows per second
     running = Segment(0, 600, False, (1,), (1,), (1.0,), (100.0,), (100.0,), 2.0, False, True, 40.0, 20.0, 30.0)
     figures = score(Run(case(chain("map"), stepwise((1.0,), [1.0])), (), (running,)))
     assert figures["latency_p99_s"] == pytest.approx(60 / 2 + 20)
-    # 30 s of arrivals under way are ordinary
+    # 30 s of arrivals in progress are normal
     assert figures["backlog_s"] == pytest.approx(70.0) and figures["backlogged_ratio"] == 1.0
 
 
-def test_backlog_when_nothing_arrives_then_is_not_divided_by_nothing() -> None:
+def test_backlog_when_nothing_arrives_then_is_not_divided_by_zero() -> None:
     figures = score(driven([0.0, 5.0], {}, start_p=5, reach={"map": 2.0}))
     assert figures["backlog_s"] == 0 and figures["backlogged_ratio"] == 0
     idle = score(driven([0.0], {}, start_p=5, reach={"map": 1.0}))
@@ -114,7 +114,7 @@ def test_shift_of_slots_when_the_sum_stays_then_is_neither_up_nor_down() -> None
     assert figures["reconfigurations_up"] == figures["reconfigurations_down"] == 0
 
 
-def test_segments_when_nothing_but_time_goes_on_then_become_one() -> None:
+def test_segments_that_differ_only_in_time_are_merged() -> None:
     first = Segment(0, 10, False, (1,), (1,), (1.0,), (0.0,), (0.0,), 1.0, False, True)
     segments = [first]
     extend(segments, first._replace(since=10, until=30))

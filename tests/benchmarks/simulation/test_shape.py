@@ -41,7 +41,7 @@ def test_order_when_given_backwards_then_puts_producers_first() -> None:
     ],
     ids=["twice", "unknown", "no input", "fed source", "idle source", "cycle", "no ratio", "no unit"],
 )
-def test_shape_when_it_is_no_job_then_is_refused(
+def test_shape_when_it_is_not_a_job_then_is_refused(
     names: tuple[str, ...], links: tuple[Link, ...], units: dict[str, float]
 ) -> None:
     with pytest.raises(MillraceError, match="shape"):
@@ -72,7 +72,7 @@ def test_shapes_when_counted_then_have_the_papers_operators_and_unit_rates() -> 
     }
 
 
-def test_dag12_when_looked_at_then_has_12_operators_3_sources_branches_and_joins() -> None:
+def test_dag12_has_12_operators_3_sources_branches_and_joins() -> None:
     made = dag12()
     assert len(made.sizable) == 12 and len(made.sources) == 3
     out = [sum(link.producer == v.id for link in made.links) for v in made.vertices]
@@ -80,15 +80,15 @@ def test_dag12_when_looked_at_then_has_12_operators_3_sources_branches_and_joins
     assert max(out) >= 2 and max(into) >= 2
 
 
-def test_monitoring_when_looked_at_then_is_three_chains_apart() -> None:
+def test_monitoring_is_three_separate_chains() -> None:
     assert all(sum(g > 0 for g in gain) == 1 for gain in monitoring().gains)
 
 
-def test_etl_when_looked_at_then_has_one_heavy_operator() -> None:
+def test_etl_has_one_heavy_operator() -> None:
     highest = sorted(etl().vertex[name].levels[1] for name in etl().sizable)
     assert highest[-1] > 100 and highest[-2] < 10
 
 
-def test_shape_when_unknown_then_says_which_there_are() -> None:
+def test_shape_when_unknown_then_lists_the_known_ones() -> None:
     with pytest.raises(MillraceError, match="wordcount"):
         shape("q9")

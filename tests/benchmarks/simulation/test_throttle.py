@@ -35,7 +35,7 @@ def test_passing_when_anything_is_overloaded_then_stays_within_offer_and_capacit
         assert e >= 0 and (waits or e <= a)
     for load, capacity in zip(loads(gains, emitted), capacities, strict=True):
         assert load <= capacity * (1 + 1e-6)
-    # who is held back, is held back by a full operator: nobody could emit more at no other's cost
+    # only a full operator holds others back: none could emit more without another emitting less
     for s, (e, a) in enumerate(zip(emitted, arrivals, strict=True)):
         if waiting[s] or e < a * (1 - 1e-6):
             full_ones = [i for i, gain in enumerate(gains) if gain[s] > 0 and full[i]]
@@ -43,16 +43,16 @@ def test_passing_when_anything_is_overloaded_then_stays_within_offer_and_capacit
             assert any(loads(gains, emitted)[i] == pytest.approx(capacities[i]) for i in full_ones)
 
 
-def test_passing_when_nothing_is_overloaded_then_all_that_arrives_passes() -> None:
+def test_passing_when_nothing_is_overloaded_then_all_arrivals_pass() -> None:
     assert passing(JOIN, [100.0], [60.0, 40.0], [False, False], [60.0, 40.0]) == ((60.0, 40.0), (False,))
 
 
-def test_passing_when_a_join_is_overloaded_then_its_sources_share_it_by_what_arrives() -> None:
+def test_passing_when_a_join_is_overloaded_then_its_sources_share_it_by_arrival() -> None:
     emitted, full = passing(JOIN, [50.0], [60.0, 40.0], [False, False], [60.0, 40.0])
     assert emitted == pytest.approx((30.0, 20.0)) and full == (True,)
 
 
-def test_passing_when_one_source_has_a_backlog_then_it_takes_only_what_the_other_leaves() -> None:
+def test_passing_when_one_source_has_a_backlog_then_it_uses_only_what_the_other_leaves() -> None:
     emitted, _ = passing(JOIN, [100.0], [20.0, 20.0], [True, False], [20.0, 20.0])
     assert emitted == pytest.approx((80.0, 20.0))
 
@@ -63,7 +63,7 @@ def test_passing_when_one_chain_is_overloaded_then_another_is_not_throttled() ->
     assert emitted == pytest.approx((10.0, 60.0)) and full == (True, False)
 
 
-def test_passing_when_a_source_is_stopped_elsewhere_then_the_other_gets_its_share_of_the_join() -> None:
+def test_passing_when_a_source_is_stopped_elsewhere_then_the_other_gets_its_share() -> None:
     gains = ((1.0, 0.0), (1.0, 1.0))
     emitted, _ = passing(gains, [10.0, 100.0], [80.0, 80.0], [False, False], [80.0, 80.0])
     assert emitted == pytest.approx((10.0, 80.0))

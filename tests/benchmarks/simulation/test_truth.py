@@ -20,7 +20,7 @@ ONES = (1.0, 1.0, 1.0)
 
 @given(name=st.sampled_from(["paper", "dag12", "noise3", "plateau"]), run=st.integers(0, 60), seed=st.integers(0, 999))
 @examples(40)
-def test_minimum_when_anything_is_drawn_then_suffices_and_nothing_smaller_does(name: str, run: int, seed: int) -> None:
+def test_minimum_of_any_case_is_enough_and_nothing_smaller_is(name: str, run: int, seed: int) -> None:
     made = scenario(name, run)
     truth = PipelinedTruth(made, seed)
     ones = (1.0,) * len(made.units)
@@ -38,9 +38,7 @@ def test_minimum_when_anything_is_drawn_then_suffices_and_nothing_smaller_does(n
 
 @given(run=st.integers(0, 60), seed=st.integers(0, 999))
 @examples(25)
-def test_minimum_when_of_a_micro_batch_app_then_suffices_and_nothing_smaller_meets_the_objective(
-    run: int, seed: int
-) -> None:
+def test_minimum_of_a_micro_batch_app_is_enough_and_nothing_smaller_meets_the_objective(run: int, seed: int) -> None:
     made = scenario("paper_mb", run)
     truth = MicroBatchTruth(made, seed)
     ones = (1.0,) * len(made.shape.sizable)
@@ -69,7 +67,7 @@ def test_minimum_when_ability_has_drifted_then_grows() -> None:
     assert PipelinedTruth(case(chain("map"), [10.0]), 0).minimum((900.0,), (0.75,)) == (12,)
 
 
-def test_needs_when_a_plateau_cannot_be_passed_then_are_what_it_lets_through() -> None:
+def test_needs_when_a_plateau_cannot_be_passed_then_are_its_throughput() -> None:
     made = case(
         chain("map", "flat", "sink"),
         [10.0],
@@ -77,7 +75,7 @@ def test_needs_when_a_plateau_cannot_be_passed_then_are_what_it_lets_through() -
         reach={"flat": 0.6},
     )
     truth = PipelinedTruth(made, 0)
-    # 600 of 1000 rows pass at best; 95 % of that is as good as all of it, and others need no more than that
+    # at most 600 of 1000 rows pass; 95 % of that counts as all of it, and the others need no more
     assert truth.needs((1000.0,), ONES) == pytest.approx((570.0,) * 3)
     assert truth.minimum((1000.0,), ONES) == (6, 6, 6)
     assert truth.adequate((6, 6, 6), (1000.0,), ONES) and not truth.adequate((6, 5, 6), (1000.0,), ONES)
@@ -87,11 +85,11 @@ def test_needs_when_a_plateau_cannot_be_passed_then_are_what_it_lets_through() -
 def test_needs_when_one_branch_cannot_be_passed_then_only_its_sources_are_cut() -> None:
     made = case(joined(), [10.0], bounds=Bounds(1, 8))
     needs = dict(zip(made.units, PipelinedTruth(made, 0).needs((1000.0, 500.0, 700.0), ONES), strict=True))
-    # the join reaches 1600 at 8 slots, map_a 800: a is cut at both; c is not concerned
+    # the join reaches 1600 at 8 slots, map_a 800: a is cut at both; c is not affected
     assert needs["other"] == 700 and needs["map_a"] <= 800 and needs["join"] == pytest.approx(needs["map_a"] + 500)
 
 
-def test_abilities_when_only_the_noise_or_the_execution_differs_then_are_those_of_the_seed() -> None:
+def test_abilities_when_only_noise_or_execution_differs_then_depend_on_the_seed() -> None:
     made = scenario("paper", 3)
     again = PipelinedTruth(replace(made, period_s=10.0), 5)
     for unit in made.units:

@@ -20,13 +20,13 @@ def test_permutation_when_drawn_then_holds_ten_rates_twice_in_the_same_order_as_
     assert all(b == pytest.approx(a / 5) for a, b in made.rates)
 
 
-def test_rates_when_asked_at_a_change_then_the_new_hold_from_it_on_and_the_old_up_to_it() -> None:
+def test_rates_at_a_change_are_the_new_ones_from_it_on_and_the_old_ones_before() -> None:
     made = stepwise((1.0,), [1.0, 2.0, 3.0])
     assert [made.at(t) for t in (0, 599.9, 600, 1200, 5000)] == [0, 0, 1, 2, 2]
     assert [made.before(t) for t in (0, 600, 600.1, 1200)] == [0, 0, 1, 1]
 
 
-def test_means_when_a_change_falls_between_then_are_of_each_source_over_time() -> None:
+def test_means_when_a_change_falls_inside_then_are_weighted_by_time_per_source() -> None:
     made = stepwise((1.0, 10.0), [1.0, 3.0, 2.0])
     assert made.means(0, 600) == made.means(10, 20) == pytest.approx((1, 10))
     assert made.means(500, 700) == pytest.approx((2, 20))
@@ -36,14 +36,14 @@ def test_means_when_a_change_falls_between_then_are_of_each_source_over_time() -
 
 @given(seed=st.integers(0, 100), cuts=st.lists(st.floats(1, 5999), min_size=2, max_size=2, unique=True).map(sorted))
 @examples(30)
-def test_means_when_a_stretch_is_cut_in_two_then_is_made_of_the_means_of_both(seed: int, cuts: list[float]) -> None:
+def test_means_when_a_span_is_split_then_combine_to_its_mean(seed: int, cuts: list[float]) -> None:
     made, (a, b) = permutation((100.0,), [seed]), cuts
     parts = [made.means(begin, end)[0] * (end - begin) for begin, end in ((0, a), (a, b), (b, 6000))]
     assert sum(parts) == pytest.approx(made.means(0, 6000)[0] * 6000)
     assert min(made.rates)[0] - 1e-6 <= made.means(a, b)[0] <= made.peak[0] + 1e-6
 
 
-def test_stepwise_when_a_rate_stays_then_begins_no_tuning() -> None:
+def test_stepwise_when_a_rate_stays_then_starts_no_tuning() -> None:
     assert stepwise((1.0,), [1.0, 1.0, 2.0]).tunings == (0.0, 1200.0)
 
 
@@ -84,18 +84,18 @@ def test_random_walk_when_it_wanders_then_stays_within_its_bounds(seed: int) -> 
     ("times", "rates"),
     [((1.0,), ((1.0,),)), ((0.0, 0.0), ((1.0,), (1.0,))), ((0.0,), ((1.0,), (2.0,))), ((0.0,), ((-1.0,),)), ((), ())],
 )
-def test_workload_when_it_is_no_course_of_time_then_is_refused(
+def test_workload_when_times_are_invalid_then_is_refused(
     times: tuple[float, ...], rates: tuple[tuple[float, ...], ...]
 ) -> None:
     with pytest.raises(MillraceError, match="workload"):
         Workload(times, rates, (0.0,), 600.0)
 
 
-def test_drift_when_sudden_then_holds_from_its_begin_on() -> None:
+def test_drift_when_sudden_then_applies_from_its_start() -> None:
     drift = Drift((Event(100.0, 0.75, operators=("a",)),))
     assert drift.factors(("a", "b"), 99.9) == (1.0, 1.0) and drift.factors(("a", "b"), 100.0) == (0.75, 1.0)
 
 
-def test_drift_when_gradual_then_goes_evenly_and_several_multiply() -> None:
+def test_drift_when_gradual_then_is_even_and_several_multiply() -> None:
     drift = Drift((Event(0.0, 0.5, over_s=100.0), Event(50.0, 0.5)))
     assert drift.factors(("a",), 25.0) == (0.875,) and drift.factors(("a",), 100.0) == (0.25,)

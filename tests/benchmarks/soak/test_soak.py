@@ -50,6 +50,6 @@ def test_app_that_never_ends_is_resized_through_its_agent(tmp_path: Path) -> Non
         ([50, 100, 100, 110, 120, 130], 3, False),
     ],
 )
-def test_memory_is_compared_with_that_of_a_warm_process(sizes: list[float], at_once: int, holds: bool) -> None:
+def test_memory_is_compared_with_a_warm_process(sizes: list[float], at_once: int, holds: bool) -> None:
     begin, end = warm_and_end(sizes, 1, at_once)
     assert (end / begin <= LIMIT) is holds
