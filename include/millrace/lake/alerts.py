@@ -1,4 +1,4 @@
-"""What people were told."""
+"""Alerts that people received."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class AlertStore:
     lake: Lake
 
     def record(self, alerts: Sequence[Alert]) -> None:
-        """Store what a person was told; nothing is written where that is nothing."""
+        """Store the alerts that a person received; write nothing if there are none."""
         if alerts:
             self.lake.append(TABLE, [{**asdict(alert), "kind": alert.kind.value} for alert in alerts])
 
     def since(self, pipeline: str, since: datetime) -> list[Alert]:
-        """Return what was told of a pipeline, newest first.
+        """Return the alerts about a pipeline, newest first.
 
         Args:
             pipeline: The pipeline.
-            since: Alerts of before are left out.
+            since: Earlier alerts are left out.
         """
         sql = f"""
             select * from alerts where pipeline = {literal(pipeline)} and time >= {literal(since)} order by time desc

@@ -1,9 +1,9 @@
-"""Rows waiting in a Delta source table, exactly, from its log.
+"""Exact number of rows that wait in a Delta source table, from its log.
 
-Spark's Delta source reports no backlog. An offset of it names a place in the table's log: (version, index) is the
-last file read of a commit, whose files are numbered from 0 (:mod:`millrace.lake.source_commits`). If
-``isStartingVersion`` is set, index counts the files of the whole snapshot of that version, ordered by modification
-time and path (``DeltaSourceSnapshot``).
+Spark's Delta source reports no backlog. Its offset is a position in the table's log: (version, index) is the last file
+read of a commit, whose files are numbered from 0 (:mod:`millrace.lake.source_commits`). If ``isStartingVersion`` is
+set, index counts the files of the version's whole snapshot, ordered by modification time and path
+(``DeltaSourceSnapshot``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DeltaOffset:
 
     Attributes:
         version: Version of the table, >= 0.
-        index: Last file read of that version; below 0 for none of them.
+        index: Last file read of that version; below 0 if none was read.
         snapshot: True if ``index`` counts the files of the version's snapshot, not of its commit.
     """
 
@@ -41,10 +41,10 @@ class DeltaOffset:
 
     @classmethod
     def from_plain(cls, offset: dict[str, Any]) -> DeltaOffset:
-        """Return the offset that a progress event shows.
+        """Return the offset in a progress event.
 
         Raises:
-            KeyError: If it is no offset of a Delta source.
+            KeyError: If it is not an offset of a Delta source.
         """
         return cls(int(offset["reservoirVersion"]), int(offset["index"]), bool(offset["isStartingVersion"]))
 
@@ -52,18 +52,18 @@ class DeltaOffset:
 class DeltaSource:
     """Counts the rows of one source table that a query reads, from the table's log; each commit is read once.
 
-    If commits were cleaned from the log before they were read here, counting continues after them: offsets before are
-    unknown then. Files without ``numRecords`` in their statistics make every count that includes them None, until
+    If commits were cleaned from the log before they were read here, counting continues after them, and offsets before
+    them are unknown. Files without ``numRecords`` in their statistics make every count that includes them None, until
     :meth:`forget_before` drops them.
 
     Args:
         path: The table's folder on a local disk.
         read: How the query reads it.
-        since: First version that is counted.
+        since: First version to count.
 
     Attributes:
         path: The table's folder.
-        lost: First and last version that were cleaned from the log before they were counted, the newest such gap.
+        lost: First and last version of the newest gap: versions cleaned from the log before they were counted.
 
     Raises:
         FileNotFoundError: If there is no Delta table.
@@ -73,18 +73,18 @@ class DeltaSource:
         self.path, self._read = Path(path), read
         self.lost: tuple[int, int] | None = None
         self._log = DeltaLog(self.path)
-        self._versions: list[int] = []  # ascending; the files of each beside it
+        self._versions: list[int] = []  # ascending; _files and _through run parallel
         self._files: list[Counts] = []
         self._through: list[Count] = []  # rows counted up to and including the version
         self._snapshots: dict[int, Counts] = {}
         self._base_version, self._base = since - 1, Count()
         if self._log.newest() == NOTHING:
-            raise FileNotFoundError(f"{self._log.location} holds no commit")
+            raise FileNotFoundError(f"{self._log.location} has no commit")
         self.refresh()
 
     @property
     def version(self) -> int:
-        """Newest version read; the one before the first that is counted if none was."""
+        """Newest version read; if none was read, the version before the first one to count."""
         return self._versions[-1] if self._versions else self._base_version
 
     @property
@@ -104,9 +104,9 @@ class DeltaSource:
                 return
 
     def rows_after(self, offset: DeltaOffset) -> int | None:
-        """Return the rows read after an offset, up to :attr:`version`; None if unknown.
+        """Return the rows that follow an offset, up to :attr:`version`; None if unknown.
 
-        Spark names the end of the log as the version that comes next, with an index below 0.
+        Spark gives the end of the log as the next version with an index below 0.
         """
         if offset.version > self.version:
             return 0 if offset.version == self.version + 1 and offset.index < 0 else None
@@ -120,7 +120,7 @@ class DeltaSource:
         return (self._total() - through + rest).known
 
     def forget_before(self, version: int) -> None:
-        """Drop what only offsets before ``version`` need, so that a driver that runs for months stays small."""
+        """Drop what only offsets before ``version`` need, so a driver that runs for months stays small."""
         keep = bisect_left(self._versions, version)
         if keep > 0:
             self._base_version, self._base = self._versions[keep - 1], Count(self._through[keep - 1].rows)
@@ -131,12 +131,12 @@ class DeltaSource:
             del self._snapshots[old]
 
     def _pass_gap(self) -> bool:
-        """Continue after commits that were cleaned from the log; False if none were."""
+        """Skip commits that were cleaned from the log; return whether there are commits to continue with."""
         there = sorted(v for v in self._log.versions()[0] if v > self.version)
         if not there or there[0] == self.version + 1:
             return bool(there)
         first = there[-1]
-        for version in reversed(there):  # an entry may outlive its neighbours while the log is cleaned
+        for version in reversed(there):  # while the log is cleaned, an entry may outlive its neighbours
             if version < first - 1:
                 break
             first = version
@@ -149,7 +149,7 @@ class DeltaSource:
         return self._through[-1] if self._through else self._base
 
     def _at(self, version: int) -> int | None:
-        """Return the place of a version among those that were read, None if it is not there."""
+        """Return the index of a version among those that were read; None if it is not there."""
         at = bisect_left(self._versions, version)
         return at if at < len(self._versions) and self._versions[at] == version else None
 

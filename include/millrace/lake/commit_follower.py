@@ -1,7 +1,7 @@
-"""Follows a table's log commit by commit, and says which commits are a pipeline's.
+"""Follows a table's log commit by commit and finds the commits of a pipeline.
 
-A commit belongs to a pipeline if it carries an application transaction (``txn`` action) whose ``appId`` starts with
-``<pipeline>/``. Maintenance carries none.
+A commit belongs to a pipeline if it has an application transaction (``txn`` action) whose ``appId`` starts with
+``<pipeline>/``. Maintenance commits have none.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from millrace.lake.log import NOTHING, DeltaLog
 
 
 class CommitFollower:
-    """Moves along a log: which versions are new, and are any of them the pipeline's.
+    """Moves along a log and reports whether any of the new versions are the pipeline's.
 
-    A quiet poll costs two look-ups of a name, however long the log is.
+    A quiet poll costs two lookups of a name, however long the log is.
 
     Args:
         log: The table's log; the table need not exist yet.
@@ -31,7 +31,7 @@ class CommitFollower:
         self._app_id_prefix = f"{pipeline}/"
 
     def advance(self) -> bool:
-        """Move on to the newest version and return True if a commit on the way counts.
+        """Move to the newest version and return True if a commit on the way counts.
 
         Raises:
             OSError: If an entry cannot be looked up.
@@ -45,19 +45,19 @@ class CommitFollower:
             if ours is None and not self._log.has(self.version + 2):
                 break  # still being written: read it again at the next poll
             self.version += 1
-            # what cannot be read counts: an evaluation too many costs nothing, a missed one does
+            # an unreadable commit counts: an extra evaluation costs nothing, a missed one does
             counts |= ours is not False
         return counts
 
     def _jump(self) -> bool:
-        """Go to the newest version by listing: at start, after a clean-up of the log, or if the table was recreated."""
+        """Go to the newest version by listing: at start, after the log was cleaned, or if the table was recreated."""
         newest = max(chain(*self._log.versions()), default=NOTHING)
         moved = newest != self.version
         self.version = newest
         return moved and newest != NOTHING
 
     def _is_ours(self, version: int) -> bool | None:
-        """Say whether a commit carries a transaction of the pipeline; None if it cannot be read."""
+        """Return whether a commit has a transaction of the pipeline; None if it cannot be read."""
         try:
             actions = [json.loads(line) for line in self._log.text(version).splitlines() if line]
             if not actions:

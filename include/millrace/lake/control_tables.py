@@ -1,4 +1,4 @@
-"""The control tables of one lake, made once and handed to whoever needs one of them."""
+"""The control tables of one lake, created once and shared."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from millrace.lake.store import Lake
 
 
 class ControlTables:
-    """Decisions, Deployments and what came of them.
+    """Decisions, Deployments and their results.
 
     Args:
         lake: The lake that holds them.
 
     Attributes:
-        lake: The same.
-        decisions: Every evaluation, holds included.
+        lake: The lake that contains them.
+        decisions: Every evaluation, including holds.
         deployments: The numbered desired states.
-        memories: What each optimizer keeps between evaluations.
-        observations: The GP's training data.
-        reconfigurations: What actually happened to the apps.
-        alerts: What people were told.
-        replays: What other tuners would have done.
+        memories: Each optimizer's memory between evaluations.
+        observations: The training data of the Gaussian process.
+        reconfigurations: Changes to the apps that actually happened.
+        alerts: Alerts that people received.
+        replays: Changes that other tuners would have made.
         report_problems: Why changes do not reach MLflow.
     """
 

@@ -1,4 +1,4 @@
-"""Data files of a Delta table; those read last stay in memory, as they never change."""
+"""Data files of a Delta table. The files read last stay in memory, as they never change."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from millrace.lake.location import Location
 
 KEPT_FILES = 512
-"""Files that are kept: more than the half hour that an evaluation reads several times over has at one app's 5 s."""
+"""Files kept: more than one app writes, every 5 s, in the half hour that an evaluation reads several times."""
 
 
 class DataFiles:
-    """Reads data files; each once, as long as it is among the last :data:`KEPT_FILES`.
+    """Reads data files, each only once while it is among the last :data:`KEPT_FILES`.
 
     Args:
-        location: Where they are.
+        location: Folder or prefix of the files.
     """
 
     def __init__(self, location: Location) -> None:
@@ -34,13 +34,13 @@ class DataFiles:
 
         Args:
             file: The data file, relative to the location.
-            partition: Values of the partition columns as the log tells them.
-            schema: The table's columns, for the partition columns' types.
+            partition: Values of the partition columns, as in the log.
+            schema: The table's columns, for the types of the partition columns.
 
         Raises:
-            FileNotFoundError: If it is gone.
+            FileNotFoundError: If the file is gone.
             OSError: If it cannot be read.
-            pyarrow.ArrowException: If it is no data file.
+            pyarrow.ArrowException: If it is not a data file.
         """
         with self._lock:
             rows = self._kept.get(file)

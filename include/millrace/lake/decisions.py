@@ -1,4 +1,4 @@
-"""Every evaluation and what became of it, holds included."""
+"""Every evaluation and its result, including holds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from millrace.model.protocols import Cursor
 TABLE = "control/decisions"
 RUNS = "control/runs"
 MOST_EVALUATIONS = 100_000
-"""More than two months of one a minute."""
+"""More than two months of one evaluation per minute."""
 ID_TIME = "%Y%m%dT%H%M%S"
 CLOCK_SET_BACK = timedelta(hours=1)
-"""How far the clock may have been set back between a Decision and what is recorded under an id of its time."""
+"""How far the clock may step back between a Decision and records under an id of its time."""
 LAST_TRIED = 3
-"""Evaluations among which one is no dry run: several of these in a row are rare."""
+"""Number of evaluations to search for one that is no dry run: several dry runs in a row are rare."""
 _EVALUATED = pc.field("cursor_version").is_valid()
 _MEASURED = _EVALUATED & pc.field("signals").is_valid()
 
@@ -33,18 +33,18 @@ _MEASURED = _EVALUATED & pc.field("signals").is_valid()
 def new_decision_id(time: datetime, *what: str) -> str:
     """Return an id that sorts by time, for example ``20130101T120000-1f3a9c04``.
 
-    The same evaluation gives the same id, so that a retried task finds the Decision it made before.
+    The same evaluation gives the same id, so a retried task finds the Decision that it made before.
 
     Args:
-        time: When the evaluation was (UTC).
-        what: What tells this Decision from others of the same second: the pipeline, the request.
+        time: Time of the evaluation (UTC).
+        what: Text that distinguishes this Decision from others of the same second: the pipeline, the request.
     """
     digest = hashlib.sha256("\0".join([time.isoformat(), *what]).encode()).hexdigest()
     return f"{time.strftime(ID_TIME)}-{digest[:8]}"
 
 
 def veto_id(decision: Decision) -> str:
-    """Return the id of the veto that ends a Decision which waited or could no longer be applied: at most one."""
+    """Return the id of the only veto that can end a Decision which waited or could no longer be applied."""
     return new_decision_id(decision.time, decision.pipeline, "refused", decision.decision_id)
 
 
@@ -55,17 +55,17 @@ class DecisionStore:
     lake: Lake
 
     def record(self, decision: Decision) -> bool:
-        """Store a Decision once; return False if it had been stored before (a retried task)."""
+        """Store a Decision once; return False if it was stored before (a retried task)."""
         done = self.lake.append(TABLE, [decision_row(decision)], {_transaction(decision.decision_id): 1})
         return done is not None
 
     def record_run(self, decision: Decision, run_id: str, models: Mapping[str, str]) -> None:
-        """Store the MLflow run of a Decision, and the registered models that it used, name: version."""
+        """Store a Decision's MLflow run and the registered models that it used, name: version."""
         row = run_row(decision, run_id, models)
         self.lake.append(RUNS, [row], {f"run/{decision.decision_id}": 1})
 
     def with_runs(self, decisions: Sequence[Decision]) -> list[Decision]:
-        """Return Decisions of one pipeline with the MLflow runs that were recorded of them."""
+        """Return Decisions of one pipeline with their recorded MLflow runs."""
         missing = [decision for decision in decisions if decision.mlflow_run_id is None]
         if not missing:
             return list(decisions)
@@ -88,9 +88,9 @@ class DecisionStore:
         return self._newest(query)
 
     def recorded(self, decision_id: str) -> Decision | None:
-        """Return a Decision that was recorded a moment ago, by a task that is tried again.
+        """Return a Decision that a retried task may have recorded a moment ago.
 
-        The table's transactions tell whether there is one: :meth:`get` would look through an hour of all pipelines'.
+        The table's transactions show whether it exists: :meth:`get` would search an hour of all pipelines' Decisions.
         """
         done = self.lake.committed(TABLE, _transaction(decision_id)) >= 0
         return self.get(decision_id) if done else None
@@ -107,34 +107,34 @@ class DecisionStore:
         return Cursor(last.cursor_version, last.cursor_until, last.cursor_table)
 
     def last_measured(self, pipeline: str) -> Decision | None:
-        """Return a pipeline's newest evaluation that measured something and was no dry run."""
+        """Return a pipeline's newest evaluation that measured something and was not a dry run."""
         last = self._read(RowQuery(TABLE, pipeline, LAST_TRIED, where=_MEASURED))
         return next((decision for decision in last if _counts(decision)), None)
 
     def resumed_from(self, pipeline: str) -> tuple[Decision | None, ...]:
-        """Return what a pipeline goes on from: its newest Decision, its last evaluation, and the last that measured."""
+        """Return what a pipeline continues from: its newest Decision, last evaluation, and last that measured."""
         last, evaluated = self.last(pipeline), self._newest(RowQuery(TABLE, pipeline, 1, where=_EVALUATED))
         return last, evaluated, self.last_measured(pipeline)
 
     def awaiting(self, pipeline: str, since: datetime) -> list[Decision]:
-        """Return a pipeline's Decisions since a time that were put before a person, newest first."""
+        """Return a pipeline's Decisions since a time that asked a person for approval, newest first."""
         newest = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"action": Action.AWAIT.value}))
         return [decision for decision in newest if decision.time > since]
 
     def of_reason(self, pipeline: str, reason_code: str, since: datetime) -> list[Decision]:
-        """Return a pipeline's Decisions of one reason since a time, newest first, 100 at most."""
+        """Return a pipeline's Decisions with one reason since a time, newest first, at most 100."""
         newest = self._read(RowQuery(TABLE, pipeline, 100, not_before=since, equal={"reason_code": reason_code}))
         return [decision for decision in newest if decision.time >= since]
 
     def evaluations(self, pipeline: str, since: datetime | None, until: datetime) -> list[Decision]:
         """Return the evaluations of a pipeline that measured something, oldest first.
 
-        A dry run is none: the evaluation after it starts where it did.
+        Dry runs are left out: the evaluation after a dry run starts where the dry run did.
 
         Args:
             pipeline: Name of the pipeline.
-            since: Earliest time (UTC), itself included; None for no limit.
-            until: Latest time (UTC), itself included.
+            since: Earliest time (UTC), inclusive; None for no limit.
+            until: Latest time (UTC), inclusive.
         """
         where = f"pipeline = {literal(pipeline)} and cursor_version is not null and time <= {literal(until)}"
         if since is not None:
@@ -143,13 +143,13 @@ class DecisionStore:
         return [decision for row in self.lake.rows(sql, TABLE) if _counts(decision := decision_from_row(row))]
 
     def sample(self, pipelines: Sequence[str], since: datetime, until: datetime, most: int) -> list[dict[str, Any]]:
-        """Return what pictures show of a span: about ``most`` evaluations a pipeline, and all that changed something.
+        """Return what charts show of a period: about ``most`` evaluations per pipeline, all changes, all requests.
 
         Args:
             pipelines: Names of the pipelines, at least one.
-            since: Earliest time (UTC), itself included.
-            until: Latest time (UTC), itself included.
-            most: About how many; > 0.
+            since: Earliest time (UTC), inclusive.
+            until: Latest time (UTC), inclusive.
+            most: Approximate number per pipeline, > 0.
 
         Returns:
             Rows of pipeline, time, action, sentence and signals (JSON), oldest first.
@@ -166,7 +166,7 @@ class DecisionStore:
         return self.lake.rows(f"select {columns} from ({rows}) where {condition} order by time", TABLE)  # noqa: S608
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
-        """Return the newest evaluation of a pipeline up to a time (UTC) that measured something."""
+        """Return a pipeline's newest evaluation up to a time (UTC) that measured something."""
         return self._newest(RowQuery(TABLE, pipeline, 1, where=_MEASURED & (pc.field("time") <= until)))
 
     def recent(self, pipeline: str | None = None, limit: int = 50) -> list[Decision]:
@@ -182,7 +182,7 @@ class DecisionStore:
 
 
 def _counts(decision: Decision) -> bool:
-    """Return whether an evaluation measured something and the next one goes on from it: a dry run is none."""
+    """Return whether an evaluation measured something and was not a dry run, so the next one continues from it."""
     return decision.signals is not None and decision.signals.telemetry_version == decision.cursor_version
 
 
@@ -191,7 +191,7 @@ def _transaction(decision_id: str) -> str:
 
 
 def _not_before(decision_id: str) -> datetime | None:
-    """Return the earliest time under which a Decision can be recorded (UTC); None if its id does not tell."""
+    """Return the earliest time at which a Decision can have been recorded (UTC); None if its id has no time."""
     try:
         return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC) - CLOCK_SET_BACK
     except ValueError:

@@ -1,11 +1,11 @@
-"""Numbered Deployments: two writers can never both make the same version, nor both take the last free slots.
+"""Numbered Deployments: two writers can never make the same version or take the same free slots.
 
-A commit carries Delta transactions, each of which Delta grants to one writer only, over processes and hosts:
+A commit carries Delta transactions. Delta grants each of them to one writer only, across processes and hosts:
 
 - ``deployment/<pipeline>``: the version.
-- ``decision/<id>``: a Decision becomes one version, or none at all once it is ruled out.
-- ``slots``: one more with every commit that raises a pipeline's slots. Whoever judged theirs before it has to read and
-  judge again.
+- ``decision/<id>``: a Decision becomes one version, or none once it is ruled out.
+- ``slots``: one more with every commit that raises a pipeline's slots. A writer that checked its slots earlier must
+  read and check again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ TABLE = "control/deployments"
 SLOTS = "slots"
 MOST_ATTEMPTS = 100
 """An attempt is lost to another writer's commit only, so this many fail where a hundred others got through first."""
-OUTRUN = f"{MOST_ATTEMPTS} changes of others came first; try again"
+OUTRUN = f"{MOST_ATTEMPTS} other changes were committed first; try again"
 
 
 @dataclass(frozen=True)
 class SlotsInUse:
-    """The newest Deployments of all pipelines, to judge a change of slots by.
+    """The newest Deployments of all pipelines, against which a change of slots is checked.
 
     Attributes:
-        raises: How often slots had been raised, by anybody, before the Deployments were read.
+        raises: How often any pipeline's slots had been raised before the Deployments were read.
         deployments: Each pipeline's newest version.
     """
 
@@ -40,7 +40,7 @@ class SlotsInUse:
     deployments: tuple[Deployment, ...]
 
     def latest(self, pipeline: str) -> Deployment | None:
-        """Return a pipeline's newest version, None before its first launch."""
+        """Return a pipeline's newest version; None before its first launch."""
         return next((d for d in self.deployments if d.pipeline == pipeline), None)
 
     def others(self, pipeline: str) -> tuple[Deployment, ...]:
@@ -55,7 +55,7 @@ class DeploymentStore:
     lake: Lake
 
     def latest(self, pipeline: str) -> Deployment | None:
-        """Return the newest version of a pipeline, None before its first launch."""
+        """Return the newest version of a pipeline; None before its first launch."""
         return self._one(f"pipeline = {literal(pipeline)} order by version desc limit 1")
 
     def get(self, pipeline: str, version: int) -> Deployment | None:
@@ -63,13 +63,13 @@ class DeploymentStore:
         return self._one(f"pipeline = {literal(pipeline)} and version = {literal(version)}")
 
     def committed_at(self, pipeline: str, version: int) -> datetime | None:
-        """Return when a version was made (UTC), None if there is no such version."""
+        """Return when a version was made (UTC); None if there is no such version."""
         where = f"pipeline = {literal(pipeline)} and version = {literal(version)}"
         rows = self.lake.rows(f"select time from deployments where {where}", TABLE)  # noqa: S608 - literal()
         return rows[0]["time"] if rows else None
 
     def made_by(self, pipeline: str, decision_id: str) -> Deployment | None:
-        """Return the version that a Decision became, None if it never did."""
+        """Return the version that a Decision became; None if it never did."""
         return self._one(f"pipeline = {literal(pipeline)} and decision_id = {literal(decision_id)}")
 
     def made_by_author(self, pipeline: str, author: str, since: datetime, limit: int) -> list[str]:
@@ -89,45 +89,45 @@ class DeploymentStore:
         return [from_json(Deployment, row["content"]) for row in self.lake.rows(sql, TABLE)]
 
     def history(self) -> list[tuple[datetime, Deployment]]:
-        """Return every version of every pipeline with the time at which it was made (UTC), oldest first."""
+        """Return every version of every pipeline and when it was made (UTC), oldest first."""
         rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
         return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
 
     def versions(self, pipeline: str, limit: int) -> list[tuple[datetime, Deployment]]:
-        """Return the newest versions of a pipeline with the time at which each was made (UTC), newest first."""
+        """Return the newest versions of a pipeline and when each was made (UTC), newest first."""
         where = f"pipeline = {literal(pipeline)} order by version desc limit {int(limit)}"
         rows = self.lake.rows(f"select time, content from deployments where {where}", TABLE)  # noqa: S608 - literal()
         return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
 
     def slots_in_use(self) -> SlotsInUse:
-        """Return what to judge a commit by that may raise slots."""
+        """Return the slots in use, to check a commit that may raise slots."""
         raises = max(
             0, self.lake.committed(TABLE, SLOTS)
-        )  # before the rows: a raise in between is then noticed at commit
+        )  # before the rows: a raise in between is then detected at commit
         return SlotsInUse(raises, tuple(self.all_latest()))
 
     def attempts(self) -> Iterator[SlotsInUse]:
-        """Yield what to judge each of :data:`MOST_ATTEMPTS` attempts at a commit by, read again each time."""
+        """Yield the slots in use for each of :data:`MOST_ATTEMPTS` attempts at a commit, read again each time."""
         for _ in range(MOST_ATTEMPTS):
             yield self.slots_in_use()
 
     def commit(self, content: Deployment, base_version: int | None, in_use: SlotsInUse | None = None) -> Deployment:
-        """Store ``content`` as the version after ``base_version`` and return it numbered.
+        """Store ``content`` as the version after ``base_version`` and return it with its number.
 
         Args:
             content: The desired state; its own version is ignored.
-            base_version: The version it was decided on; None for the first.
-            in_use: What its slots were judged by; None where no quota stands against them.
+            base_version: The version on which it was decided; None for the first.
+            in_use: Slots in use against which it was checked; None if no quota applies.
 
         Raises:
-            Conflict: If the pipeline has moved on from ``base_version``, the content raises its slots and somebody
-                has raised theirs since ``in_use`` was read, or its Decision has become a version or was ruled out.
+            Conflict: If ``base_version`` is no longer the newest; if the content raises its slots and another commit
+                has raised slots since ``in_use`` was read; or if its Decision has become a version or was ruled out.
         """
         in_use = in_use or self.slots_in_use()
         latest = in_use.latest(content.pipeline)
         version = (base_version or 0) + 1
         if version != (latest.version if latest else 0) + 1:
-            raise Conflict(f"{content.pipeline}: version {version} does not follow the newest one")
+            raise Conflict(f"{content.pipeline}: version {version} does not follow the newest version")
         numbered = replace(content, version=version)
         row = {
             "pipeline": numbered.pipeline,
@@ -143,12 +143,12 @@ class DeploymentStore:
         if numbered.slots > (latest.slots if latest else 0):
             transactions[SLOTS] = in_use.raises + 1
         if self.lake.append(TABLE, [row], transactions) is None:
-            raise Conflict(f"{numbered.pipeline}: one of {transactions} was committed before")
+            raise Conflict(f"{numbered.pipeline}: one of {transactions} was committed already")
         return numbered
 
     def rule_out(self, pipeline: str, decision_id: str) -> Deployment | None:
-        """See to it that a Decision never becomes a version; return the one that it has become already."""
-        with suppress(Conflict):  # the other writer has ruled it out too, or made the version that is returned
+        """Make sure that a Decision never becomes a version; return the version if it already has."""
+        with suppress(Conflict):  # another writer has ruled it out too, or made the version that is returned
             self.lake.append(TABLE, [], {_decision(decision_id): 1})
         return self.made_by(pipeline, decision_id)
 
@@ -164,11 +164,11 @@ class DeploymentStore:
 
 @dataclass
 class DeploymentFollower:
-    """Reads a pipeline's newest Deployment again and again; without a new commit it looks at the table's log only.
+    """Reads a pipeline's newest Deployment repeatedly. Without a new commit, it only checks the table's log.
 
     Attributes:
-        lake: Where it is.
-        pipeline: Whose.
+        lake: The lake.
+        pipeline: Name of the pipeline.
     """
 
     lake: Lake
@@ -177,7 +177,7 @@ class DeploymentFollower:
     _newest: Deployment | None = None
 
     def read(self) -> Deployment | None:
-        """Return the newest version, None before the first launch.
+        """Return the newest version; None before the first launch.
 
         Raises:
             MillraceError: If the lake cannot be read.

@@ -1,4 +1,4 @@
-"""On which host the drivers of a pipeline run, by their own telemetry: another one must not start them, too."""
+"""Which host runs the drivers of a pipeline, by their own telemetry: no other host may start them too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.model.errors import MillraceError
 
 TABLE = "telemetry/apps"
 SEEN = timedelta(seconds=60)
-"""How long a driver counts as alive after what it last wrote; with periods of a minute it writes every 20 s."""
+"""How long a driver counts as alive after its last row; with a period of one minute, it writes every 20 s."""
 MOST_ROWS = 100
 
 
@@ -21,18 +21,18 @@ def this_host() -> str:
 
 
 def elsewhere(lake: Lake, pipeline: str, now: datetime) -> tuple[str, float] | None:
-    """Return another host that runs a driver, and when that was last heard of, seconds ago; None if there is none.
+    """Return another host that runs a driver and how many seconds ago it last reported; None if there is none.
 
     Args:
         lake: The lake.
         pipeline: The pipeline.
-        now: The present (UTC).
+        now: Current time (UTC).
     """
     try:
         rows = read_recent(lake, RowQuery(TABLE, pipeline, MOST_ROWS, not_before=now - SEEN)).rows.to_pylist()
-    except MillraceError:  # telemetry that cannot be read keeps no driver from being started
+    except MillraceError:  # unreadable telemetry does not keep a driver from starting
         return None
-    # rows of former versions do not tell
+    # rows of former versions have no host
     others = [row for row in rows if row["time"] >= now - SEEN and row.get("host") not in (None, this_host())]
     if not others:
         return None

@@ -11,7 +11,7 @@ from millrace.model.telemetry import ExecutorRun
 
 TABLE = "telemetry/executors"
 MOST_ROWS = 5_000
-"""Rows that are read at most: two an executor."""
+"""Maximum number of rows to read: at least two per executor."""
 
 
 def executor_runs(lake: Lake, pipeline: str, since: datetime) -> tuple[ExecutorRun, ...]:

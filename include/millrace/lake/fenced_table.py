@@ -1,8 +1,8 @@
-"""Appends that a stale writer cannot make: each commit names the writer's generation and what it contains.
+"""Appends that a stale writer cannot make: each commit carries the writer's generation and what it contains.
 
-A Delta table refuses a commit when another writer has committed one of the same transaction ids since the handle was
-read. Every commit here carries the generation's id, so a predecessor whose handle is old is refused by the table, and
-one whose handle is fresh sees the higher generation before it writes.
+A Delta table refuses a commit if another writer has committed one of its transaction ids since the handle was read.
+Every commit here carries the generation's id. So the table refuses a predecessor with an old handle, and a predecessor
+with a fresh handle sees the higher generation before it writes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from millrace.model.errors import Conflict
 
 
 class Fenced(Exception):  # noqa: N818 - an outcome: a newer generation writes now
-    """A newer generation has committed; this writer must not write any more."""
+    """A newer generation has committed; this writer must stop writing."""
 
 
 class FencedTable:
     """One table of the lake, written by one generation of an app at a time.
 
     Args:
-        lake: The lake; the table is created with the first use.
+        lake: The lake; the table is created on first use.
         table: The table's name, for example ``telemetry/batches``.
         fence: Transaction id that all generations share.
         generation: This writer's generation, >= 1.
@@ -47,20 +47,20 @@ class FencedTable:
         handle = self._fresh()
         newest = handle.transaction_version(self._fence)
         if newest is not None and newest > self._generation:
-            raise Fenced(f"{self._fence}: generation {newest} writes now, this is {self._generation}")
+            raise Fenced(f"{self._fence}: generation {newest} has taken over from generation {self._generation}")
         numbers = {i: handle.transaction_version(i) for i in ids}
         return {i: int(n) for i, n in numbers.items() if n is not None}
 
     def append(self, rows: Sequence[Mapping[str, Any]], transactions: Mapping[str, int]) -> int:
-        """Append rows as one commit on the handle that :meth:`committed` has read, and return its version.
+        """Append rows as one commit on the handle that :meth:`committed` has read, and return the version.
 
         Args:
-            rows: Rows as mappings; the caller leaves out those that ``committed`` shows as written.
-            transactions: Number reached by each transaction id with this commit.
+            rows: Rows as mappings, without those that ``committed`` shows as written.
+            transactions: Number that each transaction id reaches with this commit.
 
         Raises:
             Conflict: If another writer committed one of the ids in between, or maintenance changed the table's
-                partitions; ask ``committed`` again.
+                partitions: call ``committed`` again.
             MillraceError: If the lake cannot be written.
         """
         handle = self._handle if self._handle is not None else self._fresh()

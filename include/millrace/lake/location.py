@@ -1,4 +1,4 @@
-"""Where tables are: a folder, or a prefix of an S3 bucket."""
+"""Where tables are stored: in a folder, or under a prefix of an S3 bucket."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ OPTIONS: Mapping[str, str] = {
     "AWS_REGION": "region",
     "AWS_ENDPOINT_URL": "endpoint_override",
 }
-"""What AWS's own tools read from the environment, by Arrow's name. Where no key is given, both clients look where those
-tools do: a profile, a web identity, the machine's role."""
+"""Variables that AWS's own tools read from the environment, with Arrow's names. If no key is given, both clients look
+where those tools look: a profile, a web identity, the machine's role."""
 OPTIONS_VARIABLE = "MILLRACE_LAKE_OPTIONS"
-"""Names a file of options, where the lake's are not the environment's."""
+"""Variable that names a file of options, if the lake does not use those of the environment."""
 ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
-"""What deltalake decodes in the path of a folder: it opens ``a b`` for a table in ``a%20b``."""
+"""Escapes that deltalake decodes in a folder's path: it opens ``a b`` for a table in ``a%20b``."""
 TIMEOUT_S = 10
 READERS = 16
-"""An object takes tens of milliseconds to come, and its reader waits."""
+"""An object takes tens of milliseconds to arrive, and its reader waits."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Location:
-    """A folder of this machine, or a prefix of an S3 bucket.
+    """A folder on this machine, or a prefix of an S3 bucket.
 
     Attributes:
         uri: Absolute path, or ``s3://bucket/prefix``.
@@ -53,10 +53,10 @@ class Location:
 
     @classmethod
     def of(cls, where: str | Path | Location) -> Location:
-        """Return the location that a path or a URI names, with the options that the environment has for it.
+        """Return the location that a path or URI names, with its options from the environment.
 
         Raises:
-            MillraceError: If it is a URI of another scheme, or the file of options cannot be read.
+            MillraceError: If the URI has another scheme, or the file of options cannot be read.
         """
         if isinstance(where, Location):
             return where
@@ -64,7 +64,7 @@ class Location:
         if text.startswith(S3):
             return cls(text.rstrip("/"), options_of(os.environ))
         if "://" in text:
-            raise MillraceError("MILLRACE_LAKE", text, "a folder, or s3://BUCKET/PREFIX", "Name one of these.")
+            raise MillraceError("MILLRACE_LAKE", text, "a folder, or s3://BUCKET/PREFIX", "Use one of these forms.")
         return cls(str(Path(text).absolute()))
 
     @cached_property
@@ -74,7 +74,7 @@ class Location:
 
     @cached_property
     def files(self) -> FileSystem:
-        """The files below; their names are relative."""
+        """File system below the location; its names are relative."""
         if self.folder is not None:
             return SubTreeFileSystem(self.uri, LocalFileSystem())
         return SubTreeFileSystem(self.uri.removeprefix(S3), _s3(tuple(sorted(self.options.items()))))
@@ -86,10 +86,10 @@ class Location:
         return self.uri
 
     def exists(self, name: str) -> bool:
-        """Say whether there is a file or a folder of a name.
+        """Return whether a file or folder exists.
 
         Raises:
-            OSError: If that cannot be seen.
+            OSError: If that cannot be determined.
         """
         return self.files.get_file_info(name).type is not FileType.NotFound
 
@@ -97,33 +97,33 @@ class Location:
         """Return a file's content.
 
         Raises:
-            FileNotFoundError: If it is not there.
+            FileNotFoundError: If it does not exist.
             OSError: If it cannot be read.
         """
-        if self.folder is not None:  # one evaluation reads thousands: Arrow, and a Path, take as long as reading does
+        if self.folder is not None:  # one evaluation reads thousands: Arrow, or a Path, takes as long as the read
             with open(f"{self.uri}/{name}", "rb") as file:  # noqa: PTH123
                 return file.read()
         with self.files.open_input_stream(name) as stream:
             return stream.read()  # type: ignore[no-any-return]
 
     def table(self, version: int | None = None) -> DeltaTable:
-        """Open the Delta table that is here.
+        """Open the Delta table at this location.
 
         Args:
-            version: Which version; None for the newest.
+            version: Version to open; None for the newest.
 
         Raises:
             OSError: If it cannot be read.
-            DeltaError: If it is no table.
+            DeltaError: If it is not a table.
         """
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
 
     def each(self, read: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield what reading gives for each item, in their order; in a bucket several are read at a time, ahead.
+        """Yield the result of reading each item, in order; in a bucket, several are read ahead at a time.
 
         Args:
-            read: Reads; in a bucket it is called by several threads.
-            items: Of what.
+            read: Reads an item; in a bucket, several threads call it.
+            items: Items to read.
         """
         if self.folder is not None:
             yield from map(read, items)
@@ -135,37 +135,37 @@ class Location:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """The options as deltalake takes them."""
+        """The options in the form that deltalake takes."""
         plain = self.options.get("AWS_ENDPOINT_URL", "").startswith("http://")
         return {**self.options, **({"AWS_ALLOW_HTTP": "true"} if plain else {})} or None
 
 
 def options_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of S3's client: those of a file, if one is named, or else the environment's.
+    """Return the options of the S3 client: from a file if one is named, else from the environment.
 
     Raises:
-        MillraceError: If the file cannot be read, is open to others, or has other options.
+        MillraceError: If the file cannot be read, is open to others, or contains other options.
     """
     named = environment.get(OPTIONS_VARIABLE)
     if not named:
         return {key: environment[key] for key in OPTIONS if environment.get(key)}
-    allowed = f"the absolute path of a JSON file, readable by its owner only, of {', '.join(OPTIONS)}"
+    allowed = f"the absolute path of a JSON file that only its owner can read, with keys {', '.join(OPTIONS)}"
     if not Path(named).is_absolute():
-        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Processes of several folders read it.")
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Use an absolute path.")
     try:
         if Path(named).stat().st_mode & 0o077:
-            raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"chmod 600 {named}")
+            raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"Run: chmod 600 {named}")
         options: Any = json.loads(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"Mend the file ({type(error).__name__}).") from None
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"Fix the file ({type(error).__name__}).") from None
     if not isinstance(options, dict) or not all(k in OPTIONS and isinstance(v, str) for k, v in options.items()):
-        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Take other keys out, and write values as text.")
+        raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Remove other keys, and write values as text.")
     return options
 
 
 @lru_cache(maxsize=8)
 def _s3(options: tuple[tuple[str, str], ...]) -> FileSystem:
-    from pyarrow.fs import S3FileSystem  # loads AWS's client, which who has a folder need not pay for
+    from pyarrow.fs import S3FileSystem  # loads AWS's client, which a lake in a folder does not need
 
     named = {OPTIONS[key]: value for key, value in options}
     return S3FileSystem(**named, request_timeout=TIMEOUT_S, connect_timeout=TIMEOUT_S)

@@ -1,7 +1,7 @@
 """A Delta table's log, one commit at a time: the newest version, and what each commit added and removed.
 
-Opening a table through ``deltalake`` loads the names and statistics of all its files. Here only the entries that are
-asked for are opened, so that reading the last half hour costs the same however long the table has grown.
+Opening a table through ``deltalake`` loads the names and statistics of all its files. This module opens only the
+entries that are needed, so reading the last half hour costs the same however long the table has grown.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from millrace.lake.location import Location
 from millrace.lake.table_errors import unreadable
 
 NOTHING = -1
-"""Version of a table that is not there."""
+"""Version of a table that does not exist."""
 MOST_KEPT = 50_000
-"""Entries that are kept in memory: one evaluation reads the last half hour several times."""
+"""Entries kept in memory: one evaluation reads the last half hour several times."""
 _TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
 
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A data file that a commit brought.
+    """A data file that a commit added.
 
     Attributes:
         path: Relative to the table's folder.
@@ -50,17 +50,17 @@ class AddedFile:
 
     @cached_property
     def least(self) -> Mapping[str, Any]:
-        """Least value of each column, as far as the statistics have it."""
+        """Least value of each column that the statistics contain."""
         return self._statistics.get("minValues") or {}
 
     @cached_property
     def greatest(self) -> Mapping[str, Any]:
-        """Greatest value of each column, as far as the statistics have it."""
+        """Greatest value of each column that the statistics contain."""
         return self._statistics.get("maxValues") or {}
 
     @property
     def rows(self) -> int | None:
-        """Its rows; None if the statistics do not have them."""
+        """Number of rows; None if the statistics do not contain it."""
         rows = self._statistics.get("numRecords")
         return None if rows is None else int(rows)
 
@@ -73,20 +73,20 @@ class AddedFile:
         return statistics if isinstance(statistics, dict) else {}
 
     def may_hold(self, pipeline: str) -> bool:
-        """Return whether rows of a pipeline can be in it."""
+        """Return whether it may contain rows of a pipeline."""
         if "pipeline" in self.partition:
             return self.partition["pipeline"] == pipeline
         return self.may_have("pipeline", pipeline)
 
     def may_have(self, column: str, text: str) -> bool:
-        """Return whether a column of text can have a value."""
+        """Return whether a text column may contain a value."""
         least, greatest = self.least.get(column), self.greatest.get(column)
         if not isinstance(least, str) or not isinstance(greatest, str):
             return True
         return least <= text <= greatest
 
     def has_only(self, column: str, text: str) -> bool:
-        """Return whether the statistics show that all rows have one value in a column of text."""
+        """Return whether the statistics show that a text column has the same value in all rows."""
         if column in self.partition:
             return self.partition[column] == text
         nulls = (self._statistics.get("nullCount") or {}).get(column, 1)
@@ -94,7 +94,7 @@ class AddedFile:
 
     @cached_property
     def newest_time(self) -> datetime | None:
-        """Time of its newest row to within a millisecond; None if the statistics do not have it."""
+        """Time of its newest row, accurate to a millisecond; None if the statistics do not contain it."""
         greatest = self.greatest.get("time")
         try:
             time = datetime.fromisoformat(greatest) if isinstance(greatest, str) else None
@@ -111,10 +111,10 @@ class Commit:
 
     Attributes:
         version: Its version.
-        time: When it was made (UTC); None if it does not say.
+        time: When it was made (UTC); None if the entry does not say.
         added: Files with rows that are new to the table, in the order of the entry.
-        removed: Paths of files whose rows it took away.
-        rewritten: Paths of files whose rows other files hold since: they may be gone from the folder.
+        removed: Paths of files whose rows it deleted.
+        rewritten: Paths of files whose rows are in other files now: they may be gone from the folder.
     """
 
     version: int
@@ -128,7 +128,7 @@ class DeltaLog:
     """Reads the log of one table.
 
     Args:
-        table: Where the table is; it need not exist.
+        table: Location of the table; it need not exist.
     """
 
     def __init__(self, table: str | Path | Location) -> None:
@@ -140,20 +140,20 @@ class DeltaLog:
         """Return whether the log has an entry.
 
         Raises:
-            OSError: If that cannot be seen.
+            OSError: If that cannot be determined.
         """
         return self.location.exists(_name(version))
 
     def text(self, version: int) -> bytes:
-        """Return an entry as it is written.
+        """Return the text of an entry.
 
         Raises:
-            OSError: If it is not there or cannot be read.
+            OSError: If it does not exist or cannot be read.
         """
         return self.location.read(_name(version))
 
     def newest(self) -> int:
-        """Return the newest version, -1 without a table; the folder is listed only where nothing else leads to it.
+        """Return the newest version; -1 without a table. The folder is listed only if nothing else leads to it.
 
         Raises:
             MillraceError: If it cannot be read.
@@ -167,12 +167,12 @@ class DeltaLog:
         return self._newest
 
     def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:
-        """Return an entry of the log; None if it was cleaned from it.
+        """Return an entry of the log; None if it was cleaned.
 
         Args:
             version: Its version.
-            pipeline: Only files that can hold rows of this pipeline are wanted; None for all.
-            transaction: Only files of commits with this application transaction are wanted; None for all.
+            pipeline: Return only files that may contain rows of this pipeline; None for all.
+            transaction: Return only files of commits with this application transaction; None for all.
 
         Raises:
             MillraceError: If it cannot be read.
@@ -195,7 +195,7 @@ class DeltaLog:
         return commit
 
     def versions(self) -> tuple[list[int], list[int]]:
-        """Return the versions whose entries the folder has, and those with a checkpoint; empty without a table.
+        """Return the versions that have an entry in the folder, and those with a checkpoint; empty without a table.
 
         Raises:
             MillraceError: If the folder cannot be read.
@@ -208,7 +208,7 @@ class DeltaLog:
         return entries, [int(name[1]) for name in names if name[2] != "json"]
 
     def table_id(self) -> str | None:
-        """Return the id that a table keeps for life, another one if it was recreated; None without a table.
+        """Return the table's id, which changes only if the table is recreated; None without a table.
 
         Raises:
             MillraceError: If the log cannot be read.
@@ -231,7 +231,7 @@ class DeltaLog:
         return None
 
     def _checkpoints(self) -> Iterator[str]:
-        """Yield the files of checkpoints, newest first; the folder is listed only if the last one does not do."""
+        """Yield checkpoint files, newest first; the folder is listed only if the last checkpoint is not enough."""
         last = f"{self._checkpoint():020d}.checkpoint.parquet"
         if self.location.exists(last):
             yield last
@@ -240,12 +240,12 @@ class DeltaLog:
     def _names(self) -> list[str]:
         try:
             infos = self.location.files.get_file_info(FileSelector("", allow_not_found=True))
-        except FileNotFoundError:  # Arrow looks twice, and the folder was made in between
+        except FileNotFoundError:  # Arrow looks twice, and the folder was created in between
             return []
         return [info.base_name for info in infos]
 
     def _changed_ns(self, version: int) -> int | None:
-        """Return when an entry was written; in a bucket, where asking costs as much as reading, 0."""
+        """Return when an entry was written; 0 in a bucket, where asking costs as much as reading."""
         if self.location.folder is None:
             return 0
         try:
@@ -260,7 +260,7 @@ class DeltaLog:
             return NOTHING
 
     def _last_from(self, version: int) -> int:
-        """Return the last version that there is from one that there is: entries follow each other without a gap."""
+        """Return the last existing version, searching from an existing one: entries have no gaps."""
         step = 1
         while self.has(version + step):
             version, step = version + step, 2 * step
@@ -276,7 +276,7 @@ def _name(version: int) -> str:
 
 
 def _of_others(text: bytes, pipeline: str | None) -> bool:
-    """Return whether an entry names partitions of pipelines, and this one is not among them."""
+    """Return whether an entry names partitions of pipelines, but none of this pipeline."""
     if pipeline is None or b'"pipeline":"' not in text:
         return False
     return f'"pipeline":{json.dumps(pipeline)}'.encode() not in text
@@ -293,7 +293,7 @@ def _commit(version: int, text: bytes, pipeline: str | None, transaction: str | 
         return Commit(version, time)
     adds, removes = [], []
     for line in text.splitlines():
-        if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing of files
+        if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing about files
             action = json.loads(line)
             adds += [action["add"]] if "add" in action else []
             removes += [action["remove"]] if "remove" in action else []

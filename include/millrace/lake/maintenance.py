@@ -1,4 +1,4 @@
-"""Keep tables small and quick to open: compact each hour, expire, vacuum and checkpoint each night; writers go on."""
+"""Keeps tables small and quick to open: compacts hourly; expires, vacuums and checkpoints nightly. Writers continue."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from millrace.lake.table_errors import unwritable
 from millrace.model.errors import Conflict
 
 MANY_FILES = 32
-"""Files of a pipeline's present day (or of a table without days) before compacting them is worth the rewriting."""
+"""Files of a pipeline's present day (or of a table without days) above which compacting is worth the rewriting."""
 
 RETENTION_HOURS = 24
-"""Age of the files that are deleted; what a version of the last two hours needed stays (``table_schema.LOG_HOURS``)."""
+"""Age at which files are deleted. Files that versions of the last two hours need stay (``table_schema.LOG_HOURS``)."""
 
 NOTE = "_maintenance.json"
-"""Readers and the vacuum pass over names that begin so."""
+"""Readers and the vacuum skip names that start with ``_``."""
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done to one table.
+    """What maintenance did to one table.
 
     Attributes:
-        expired: Rows that were deleted, as they had been kept long enough.
+        expired: Rows deleted because they had been kept long enough.
         files_before: Files of the newest version before.
         files_after: Files of the newest version after.
         deleted: Files removed from the folder: no version of the last hours needs them.
@@ -49,19 +49,19 @@ class Upkeep:
 
 
 def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) -> Upkeep:
-    """Delete what has been kept long enough, compact as :func:`compact` does; vacuum, checkpoint and shorten the log.
+    """Delete expired rows, compact as :func:`compact` does, vacuum, checkpoint and shorten the log.
 
-    A table of an earlier version gets the partitions, columns and properties of its schema first. What was done is
-    noted in the table's folder (:func:`last_upkeep`).
+    A table of an earlier version first gets the partitions, columns and properties of its schema. A note in the
+    table's folder records the result (:func:`last_upkeep`).
 
     Args:
         lake: The lake.
         table: Name of an existing table.
-        today: The present day (UTC).
-        keep_days: Days that rows are kept, >= 1; None for good.
+        today: Current day (UTC).
+        keep_days: Days to keep rows, >= 1; None keeps them permanently.
 
     Raises:
-        Conflict: If somebody else compacted the same files at the same moment.
+        Conflict: If another process compacted the same files at the same moment.
         MillraceError: If the table cannot be read or written.
     """
     with _named(lake, table):
@@ -72,7 +72,7 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
         expired = expire(lake, table, today - timedelta(days=keep_days)) if keep_days else 0
         handle.update_incremental()
         _compact(handle, today)
-        # also what a killed writer left behind, which no version ever named
+        # also files that a killed writer left behind, which no version ever named
         deleted = handle.vacuum(RETENTION_HOURS, dry_run=False, full=True)
         handle.create_checkpoint()
         handle.cleanup_metadata()
@@ -84,7 +84,7 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
 
 
 def last_upkeep(lake: Lake, table: str) -> tuple[datetime, Upkeep] | None:
-    """Return when :func:`maintain` ended last (UTC) and what it did; None if it never came to its end."""
+    """Return when :func:`maintain` last finished (UTC) and what it did; None if it never finished."""
     location = lake.at(table)
     with suppress(OSError, ValueError, TypeError):
         return location.files.get_file_info(NOTE).mtime, Upkeep(**json.loads(location.read(NOTE)))
@@ -92,18 +92,18 @@ def last_upkeep(lake: Lake, table: str) -> tuple[datetime, Upkeep] | None:
 
 
 def compact(lake: Lake, table: str, today: date) -> int:
-    """Compact past days, and the present one where it has many files; return how many files fewer there are.
+    """Compact past days, and the present day if it has many files; return by how many files there are fewer.
 
-    What writers append meanwhile stays as it is. The files that are compacted stay in the folder: readers that came to
-    know them before go on.
+    Files that writers append in the meantime stay as they are. Compacted files stay in the folder, so readers that
+    already know them can continue.
 
     Args:
         lake: The lake.
         table: Name of an existing table.
-        today: The present day (UTC).
+        today: Current day (UTC).
 
     Raises:
-        Conflict: If somebody else compacted the same files at the same moment; the next hour will do.
+        Conflict: If another process compacted the same files at the same moment; the next hour is early enough.
         MillraceError: If the table cannot be read or written.
     """
     with _named(lake, table):
@@ -111,7 +111,7 @@ def compact(lake: Lake, table: str, today: date) -> int:
         before, version = len(handle.file_uris()), handle.version()
         _compact(handle, today)
         if handle.version() > version:
-            handle.create_checkpoint()  # who opens the table next need not read of the files that are gone
+            handle.create_checkpoint()  # whoever opens the table next need not read about the removed files
         handle.cleanup_metadata()
         return before - len(handle.file_uris())
 

@@ -28,7 +28,7 @@ class MemoryStore:
         Args:
             pipeline: Name of the pipeline.
             optimizer: Registry name of the optimizer.
-            besides: A Decision whose memory does not count: the one that a retried task is making again.
+            besides: Id of a Decision whose memory does not count: a retried task is making it again.
             before: Only memories of Decisions made before this time (UTC) count; None for all.
         """
         where = pc.field("decision_id") != besides
@@ -39,7 +39,7 @@ class MemoryStore:
         return json.loads(newest["value"][0].as_py()) if len(newest) else {}
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:
-        """Store an optimizer's memory once a decision."""
+        """Store an optimizer's memory once per Decision."""
         row = {
             "pipeline": pipeline,
             "time": time,

@@ -1,4 +1,4 @@
-"""Bring a table of an earlier version to the present schema, by entries of its log alone."""
+"""Brings a table of an earlier version to the present schema, only with entries in its log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from millrace.lake.table_errors import unwritable
 
 
 def migrate_all(lake: Lake) -> None:
-    """Bring all tables that exist to the present schema, before anything reads them; cheap where they are.
+    """Bring all existing tables to the present schema before anything reads them; cheap if they have it.
 
     Args:
         lake: The lake.
 
     Raises:
-        MillraceError: If a table cannot be read or written, or is of a later version.
+        MillraceError: If a table cannot be read or written, or belongs to a later version.
     """
     for table in TABLES:
         if not lake.exists(table):
@@ -25,24 +25,24 @@ def migrate_all(lake: Lake) -> None:
         try:
             migrate(lake, table)
         except (OSError, DeltaError) as error:
-            if not is_conflict(error):  # whoever changed the table has the present schema, or does it at night
+            if not is_conflict(error):  # the other writer has the present schema, or maintenance applies it at night
                 raise unwritable(lake.at(table), error) from error
 
 
 def migrate(lake: Lake, table: str) -> bool:
-    """Add the columns and properties that a table lacks; return False if it has them already.
+    """Add the columns and properties that a table lacks; return False if it has them all.
 
-    An append adds columns, too. Until then, a query that names one would not find it in an older table.
+    An append adds columns too. Until then, a query for a new column would not find it in an older table.
 
     Args:
         lake: The lake.
         table: Name of an existing table.
 
     Raises:
-        CommitFailedError: If somebody else changed the table at the same moment.
+        CommitFailedError: If another process changed the table at the same moment.
         OSError: If the table cannot be written.
         DeltaError: If the table cannot be read.
-        MillraceError: If the table is of a later version.
+        MillraceError: If the table belongs to a later version.
     """
     schema, handle = TABLES[table], lake.at(table).table()
     check_version(handle)

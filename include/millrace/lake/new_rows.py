@@ -1,4 +1,4 @@
-"""Read what was committed to a table after a version, whatever the times of its rows."""
+"""Reads what was committed to a table after a version, whatever the times of its rows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from millrace.lake.store import Lake
 from millrace.lake.table_schema import TIME
 
 NEAR = timedelta(minutes=30)
-"""How far before the new rows those that they are compared with may lie, as long as there are any."""
+"""Rows up to this long before the new rows are compared with them, if there are any."""
 
 CATCH_UP_ROWS = 2000
-"""Newest rows that count as new at most: where nothing was read before, and after a long pause."""
+"""Maximum number of newest rows that count as new: on the first read, and after a long pause."""
 
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows of a table and their surroundings.
+    """New rows of a table and the rows before them.
 
     Attributes:
-        version: The version read up to; -1 if there is no table.
-        rows: One pipeline's rows committed after the version asked for, columns as found.
-        before: Its newest rows up to that version, columns as found; none where new rows were left out.
-        types: Type of each column as found, in Delta's words; empty if no row was found.
-        whole: False if more rows were committed than are returned: they are the newest.
+        version: Version up to which the table was read; -1 if there is no table.
+        rows: One pipeline's rows committed after the given version; columns as found.
+        before: Its newest rows up to that version; columns as found. Empty if new rows were left out.
+        types: Delta's type of each column found; empty if no row was found.
+        whole: False if more rows were committed than returned; the newest are returned.
         unreadable: Data files whose rows are missing because they cannot be read.
     """
 
@@ -44,19 +44,19 @@ class NewRows:
 
 
 def expected_types(table: str) -> dict[str, str]:
-    """Return the type of each column of a lake table, in Delta's words."""
+    """Return Delta's type of each column of a lake table."""
     return _types(TABLES[table].columns)
 
 
 def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows: int = 200) -> NewRows:
-    """Return a pipeline's rows committed after ``version`` and its newest rows before.
+    """Return a pipeline's rows committed after ``version`` and its newest rows before them.
 
     Args:
         lake: The lake.
         table: The table's name.
-        pipeline: Whose rows.
-        version: What was read already; -1 for nothing.
-        before_rows: How many rows up to ``version`` to return beside the new ones.
+        pipeline: Name of the pipeline.
+        version: Version up to which rows were read already; -1 for none.
+        before_rows: Number of rows up to ``version`` to return with the new ones.
 
     Raises:
         MillraceError: If the table's log cannot be read.
@@ -72,7 +72,7 @@ def read_since(lake: Lake, table: str, pipeline: str, version: int, before_rows:
 
 
 def _before(lake: Lake, query: RowQuery, new: pa.Table) -> RecentRows:
-    """Return the rows that new ones are compared with; where none is near, the last one however old it is."""
+    """Return the rows that new ones are compared with; if none is near, the last one, however old it is."""
     begin = _least_time(new)
     if begin is None:
         return read_recent(lake, replace(query, limit=1))
@@ -98,14 +98,14 @@ def _has_times(rows: pa.Table) -> bool:
 
 
 def read_span(lake: Lake, table: str, pipeline: str, after: datetime | None, until: datetime) -> NewRows:
-    """Return a pipeline's rows by their times: new ones within (``after``, ``until``], or else its newest one before.
+    """Return a pipeline's rows by their times: new ones within (``after``, ``until``], or else the newest one before.
 
     Args:
         lake: The lake.
         table: The table's name.
-        pipeline: Whose rows.
-        after: Where the span begins (UTC); None for the newest rows whatever their time.
-        until: Where it ends (UTC).
+        pipeline: Name of the pipeline.
+        after: Start of the span (UTC); None for the newest rows whatever their time.
+        until: End of the span (UTC).
 
     Raises:
         MillraceError: If the table's log cannot be read.

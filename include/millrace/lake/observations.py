@@ -1,4 +1,4 @@
-"""The GP's training data: measured points of processing ability."""
+"""The training data of the Gaussian process: measured throughput by operator and parallelism."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from millrace.model.signals import Observation
 
 TABLE = "control/observations"
 KEEP_PER_LEVEL = 20
-"""Newest points of each (operator, p) that an evaluation carries; Top-K (ContTune, Section 7) keeps fewer of them."""
+"""Newest points of each (operator, p) that an evaluation uses. Top-K (ContTune, Section 7) keeps fewer of them."""
 MOST_POINTS = 50_000
-"""Newest points among which they are looked for: a month of one a minute."""
+"""Newest points that are searched for them: a month of one point per minute."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class ObservationStore:
 
         Args:
             pipeline: Name of the pipeline.
-            observations: What was measured.
-            series: Name of the series that ``number`` counts, so that a retried task adds nothing twice.
-            number: Version of ``telemetry/batches`` that it read up to.
+            observations: Measured points.
+            series: Name of the series that ``number`` counts, so a retried task adds nothing twice.
+            number: Version of ``telemetry/batches`` up to which the evaluation read.
         """
         if observations:
             rows = [observation_row(pipeline, o) for o in observations]
@@ -48,7 +48,7 @@ def newest_of_each(points: Sequence[Observation], per_level: int = KEEP_PER_LEVE
 
     Args:
         points: Points, oldest first.
-        per_level: How many of each are kept, >= 1.
+        per_level: Number of points of each to keep, >= 1.
     """
     counts: Counter[tuple[str, int]] = Counter()
     kept: list[Observation] = []

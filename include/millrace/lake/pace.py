@@ -1,4 +1,4 @@
-"""How far apart the batches of a driver are: queries wait for their triggers, and batches take their time."""
+"""How far apart the batches of a driver are: queries wait for their triggers, and batches take time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from millrace.lake.store import Lake
 
 TABLE = "telemetry/batches"
 NEWEST_ROWS = 50
-"""Rows whose triggers and durations are looked at."""
+"""Rows whose triggers and durations count."""
 NEWEST_BATCHES = 3
-"""Batches per query whose durations count: the pace of an app that has caught up is its own again."""
+"""Batches per query whose durations count: an app that has caught up returns to its own pace."""
 LATE = 3.0
-"""Paces after which the next batch is late: under a new load it may take several times as long as the one before."""
+"""Paces after which the next batch is late: under a new load, it may take several times as long as the last one."""
 
 Row = Mapping[str, Any]
 

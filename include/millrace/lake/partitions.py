@@ -11,16 +11,16 @@ from millrace.model.telemetry import PartitionFlow, PartitionRun
 
 RUNS, FLOWS = "telemetry/partitions", "telemetry/flows"
 MOST_ROWS = 100_000
-"""Rows of a table that are read at most, the newest: an hour of 64 partitions of two operators, sampled every 5 s, or
-24 minutes of flows between all of them."""
+"""Maximum number of rows to read of a table, the newest: an hour of 64 partitions of two operators, sampled every 5 s,
+or 24 minutes of flows between all of them."""
 
 
 def partition_runs(lake: Lake, pipeline: str, since: datetime) -> list[PartitionRun]:
-    """Return the state partitions in a pipeline's batches that were sampled since a time, in the order of commits.
+    """Return the state partitions in a pipeline's batches sampled since a time, in the order of commits.
 
     Args:
         lake: The lake.
-        pipeline: The pipeline.
+        pipeline: Name of the pipeline.
         since: Earliest end of a batch (UTC).
 
     Raises:
@@ -31,16 +31,16 @@ def partition_runs(lake: Lake, pipeline: str, since: datetime) -> list[Partition
 
 
 def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[PartitionFlow]:
-    """Return what state partitions passed on in a pipeline's batches that were sampled since a time.
+    """Return what state partitions passed on in a pipeline's batches sampled since a time.
 
     Args:
         lake: The lake.
-        pipeline: The pipeline.
+        pipeline: Name of the pipeline.
         since: Earliest end of a batch (UTC).
 
     Raises:
         MillraceError: If the table's log cannot be read.
     """
     rows = read_recent(lake, RowQuery(FLOWS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
-    # former versions had a job that wrote rows of no query
+    # former versions had a job that wrote rows without a query
     return [partition_flow_from_row(row) for row in rows if row.get("query") is not None and row["time"] >= since]

@@ -1,10 +1,10 @@
 """The newest rows of a growing table, at a cost that does not grow with its age.
 
 The log is walked backwards from the newest version, and the data files that its commits name are read directly. Rows
-that were compacted since are read from the files as they were written, which stay for hours. Where the log was cleaned,
-or nothing came for so long that the walk would not end, the files of the newest version are read instead, newest first.
+that were compacted later are read from their original files, which stay for hours. If the log was cleaned, or so
+little arrived that the walk would not end, the files of the newest version are read instead, newest first.
 
-A file that cannot be read is left out and named: its rows count as missing.
+A file that cannot be read is skipped and named: its rows count as missing.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from millrace.lake.table_errors import unreadable
 LOG = logging.getLogger(__name__)
 
 MOST_COMMITS = 20_000
-"""Entries of the log that a read with a bound in time or versions goes back at most; one costs 20 to 60 us."""
+"""Maximum number of log entries for a read with a bound in time or versions; an entry costs 20 to 60 us."""
 
 COMMITS_OF_ROWS = 2_000
-"""Entries that a read of a number of rows goes back before it asks the newest version for its files."""
+"""Log entries for a read of a number of rows, before it turns to the files of the newest version."""
 
 MOST_FILES = 3_000
-"""Files of the newest version that are read at most."""
+"""Maximum number of files of the newest version to read."""
 
 OLD_FILES = 3
-"""Files in a row with nothing but rows before the bound, after which nothing newer is expected: one can be late."""
+"""Files in a row with only rows before the bound, after which nothing newer is expected: one file may be late."""
 
 CLOCK_MARGIN = timedelta(minutes=10)
-"""How far the clocks of those who commit may differ."""
+"""Maximum difference between the clocks of those who commit."""
 
 TRUNCATION = timedelta(milliseconds=1)
-"""Statistics have times in whole milliseconds."""
+"""Statistics contain times in whole milliseconds."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 READ_ERRORS = (OSError, pa.ArrowException, KeyError)
@@ -57,10 +57,10 @@ class RecentRows:
     """The newest rows of a table.
 
     Attributes:
-        rows: In the order in which they were committed, oldest first; columns as the files have them.
-        whole: True if there are no more: none was left out for its number or its distance.
+        rows: Rows in the order of commits, oldest first; columns as the files have them.
+        whole: True if there are no more rows: none was left out because of the limit or its distance.
         unreadable: Files that could not be read, relative to the lake, newest first.
-        by_version: False if the newest version's files were read: rows of commits out of the range are among them, as
+        by_version: False if the newest version's files were read: they include rows of commits outside the range, as
             files do not say when their rows were committed.
     """
 
@@ -76,12 +76,12 @@ class RowQuery:
 
     Attributes:
         table: The table's name.
-        pipeline: Whose; None for all pipelines'.
-        limit: How many at most, the newest.
+        pipeline: Name of the pipeline; None for all pipelines.
+        limit: Maximum number of rows, the newest.
         after: Only rows of commits after this version.
         through: Only rows of commits up to this version; None for the newest.
-        not_before: No rows of earlier times are needed (UTC). Some may come, as whole files are read.
-        equal: Text that columns of the rows have: files whose statistics rule that out are not opened.
+        not_before: Rows of earlier times are not needed (UTC). Some may be returned, as whole files are read.
+        equal: Text that columns of the rows have. Files whose statistics exclude it are not opened.
         where: A further condition on the rows.
         transaction: Only rows of commits with this application transaction.
     """
@@ -98,17 +98,17 @@ class RowQuery:
 
     @property
     def bounded(self) -> bool:
-        """Whether the bound is one of time or of versions, not only a number of rows."""
+        """Whether the bound is a time or a version, not only a number of rows."""
         return self.after >= 0 or self.not_before is not None
 
     def may_be_in(self, file: AddedFile) -> bool:
-        """Return whether a file can have such rows, by its partition and statistics; times apart."""
+        """Return whether a file can have such rows by its partition and statistics, times aside."""
         if self.pipeline is not None and not file.may_hold(self.pipeline):
             return False
         return all(file.may_have(column, text) for column, text in self.equal.items())
 
     def select(self, rows: pa.Table, file: AddedFile) -> pa.Table:
-        """Return the rows of a file that belong to the query; times apart."""
+        """Return the rows of a file that match the query, times aside."""
         equal = self.equal if self.pipeline is None else {**self.equal, "pipeline": self.pipeline}
         for column, text in equal.items():
             if not file.has_only(column, text):
@@ -122,7 +122,7 @@ class _LogEndsError(Exception):
 
 @dataclass
 class _Reading:
-    """One read under way: its rows so far, newest first."""
+    """A read in progress: its rows so far, newest first."""
 
     lake: Lake
     query: RowQuery
@@ -133,12 +133,12 @@ class _Reading:
     by_version: bool = True
 
     def take(self, file: AddedFile) -> None:
-        """Read a file and keep the rows of the query; one that cannot be read is only named."""
+        """Read a file and keep the rows of the query; a file that cannot be read is only named."""
         name = self._name(file)
         try:
             rows = self.query.select(self._read(file), file)
         except READ_ERRORS as error:
-            LOG.warning("%s cannot be read, its rows count as missing: %s", self.lake.location / name, error)
+            LOG.warning("%s cannot be read; its rows count as missing: %s", self.lake.location / name, error)
             self.unreadable.append(name)
             self.lake.unreadable[name] = " ".join(str(error).split())[:200]
             return
@@ -147,21 +147,21 @@ class _Reading:
             self.count += len(rows)
 
     def fetch(self, file: AddedFile) -> AddedFile:
-        """Read a file ahead of :meth:`take`, which meets the same error."""
+        """Read a file ahead of :meth:`take`, which gets the same error."""
         with suppress(*READ_ERRORS):
             if self.lake.location.folder is None and self.query.may_be_in(file):
                 self._read(file)
         return file
 
     def entry(self, version: int) -> Commit | None:
-        """Return an entry of the log, with its files read ahead; None if it was cleaned from it."""
+        """Return an entry of the log, with its files read ahead; None if it was cleaned."""
         commit = self.lake.log(self.query.table).commit(version, self.query.pipeline, self.query.transaction)
         for file in commit.added if commit is not None else ():
             self.fetch(file)
         return commit
 
     def has(self, file: AddedFile) -> bool:
-        """Return whether a file is still there; one of which that cannot be seen is named when it is read."""
+        """Return whether a file still exists; if that cannot be determined, the read names the file."""
         try:
             return self.lake.location.exists(self._name(file))
         except OSError:
@@ -174,13 +174,13 @@ class _Reading:
         return f"{self.query.table}/{file.path}"
 
     def sort(self) -> None:
-        """Order the rows by their times: files that were compacted have lost the commits' order."""
+        """Order the rows by time: compacted files have lost the order of commits."""
         if self.pieces:
             rows = pa.concat_tables(self.pieces, promote_options="permissive")
             self.pieces = [rows.sort_by("time")]
 
     def oldest_needed(self) -> datetime:
-        """Return the time that a row must have to be among the newest so far."""
+        """Return the time that a row needs to be among the newest so far."""
         times = pa.chunked_array([piece["time"] for piece in self.pieces]).sort(order="descending")
         return times[self.query.limit - 1].as_py() - TRUNCATION  # type: ignore[no-any-return]
 
@@ -199,10 +199,10 @@ def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
 
     Args:
         lake: The lake.
-        query: Which rows.
+        query: The rows to return.
 
     Raises:
-        MillraceError: If the table's log cannot be read; a data file that cannot be read is no error.
+        MillraceError: If the table's log cannot be read; an unreadable data file is no error.
     """
     newest = lake.version(query.table)
     if newest < 0 or _has_no_rows(lake, query):
@@ -217,7 +217,7 @@ def read_recent(lake: Lake, query: RowQuery) -> RecentRows:
 
 
 def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
-    """Return whether the folder shows that the pipeline has no rows: a table by pipelines without a part for it."""
+    """Return whether the folder shows that a table by pipelines has no rows of the pipeline."""
     location = lake.at(query.table)
     if query.pipeline is None:
         return False
@@ -231,7 +231,7 @@ def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
 
 
 def _walk(reading: _Reading, newest: int) -> None:
-    """Read what the log leads to, newest first.
+    """Read the files that the log leads to, newest first.
 
     Raises:
         _LogEndsError: If the log does not lead back far enough.
@@ -261,10 +261,10 @@ def _walk(reading: _Reading, newest: int) -> None:
 
 
 def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
-    """Yield the entries of the log from the newest on.
+    """Yield the entries of the log, newest first.
 
     Raises:
-        _LogEndsError: If one was cleaned from it, or so many gave too few rows.
+        _LogEndsError: If an entry was cleaned, or so many entries gave too few rows.
     """
     query = reading.query
     most = MOST_COMMITS if query.bounded else COMMITS_OF_ROWS
@@ -280,7 +280,7 @@ def _commits(reading: _Reading, newest: int) -> Iterator[Commit]:
 
 
 class _AgeLimit:
-    """Tells when a walk back has come to where everything is older than needed, by files and by commits."""
+    """Detects, by files and by commits, when a walk back has reached rows that are all older than needed."""
 
     def __init__(self, not_before: datetime | None) -> None:
         self._not_before = not_before
@@ -289,13 +289,13 @@ class _AgeLimit:
 
     @property
     def is_reached(self) -> bool:
-        """Whether so many files in a row had nothing but old rows that there is nothing newer before them."""
+        """Whether so many files in a row had only old rows that nothing newer is expected before them."""
         return self._old_files >= OLD_FILES
 
     def excludes(self, commit: Commit) -> bool:
-        """Return whether a commit is too old to bring rows that are needed.
+        """Return whether a commit is too old to contain needed rows.
 
-        Only where the committers' clock is the one that the bound comes from can that be said: some commit is near it.
+        This requires that the committers' clock agrees with the clock of the bound: some commit is near it.
         """
         if self._not_before is None or commit.time is None:
             return False
@@ -304,7 +304,7 @@ class _AgeLimit:
         return self._newest >= oldest and commit.time < oldest
 
     def is_old(self, file: AddedFile) -> bool:
-        """Return whether a file has only old rows by its statistics."""
+        """Return whether a file has only old rows, by its statistics."""
         time = file.newest_time
         if self._not_before is None or time is None:
             return False
@@ -314,7 +314,7 @@ class _AgeLimit:
 
 
 def _read_snapshot(reading: _Reading) -> None:
-    """Read files of the newest version, newest first by their statistics, until no newer row can come."""
+    """Read files of the newest version, newest first by their statistics, until no newer row can follow."""
     query = reading.query
     for count, file in enumerate(reading.lake.location.each(reading.fetch, _snapshot(reading.lake, query))):
         enough = reading.count >= query.limit and (file.newest_time or _NEVER) < reading.oldest_needed()

@@ -15,27 +15,27 @@ NEWEST_FIRST = """
     coalesce(to_version, from_version, 0) desc, to_version is null desc, coalesce(generation, 0) desc,
     case when outcome in ('failed', 'circuit open') then 1 else 0 end desc, started desc
 """
-"""Versions and generations only go up, whatever the clock does; of one driver, its failure is the last."""
+"""Versions and generations only increase, whatever the clock does. The failure of a driver is its last row."""
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
-"""Outcomes that leave a pipeline without a driver, with the reason code of an evaluation that finds it so."""
+"""Outcomes that leave a pipeline without a driver, and the reason code of an evaluation that finds that."""
 
 
 @dataclass(frozen=True)
 class ReconfigurationStore:
     """Reconfigurations of all pipelines; a later row with the same start replaces an earlier one.
 
-    A row that has ended is later than an open one whatever the clock says, and one with what was achieved is later
-    than the same without: it is written when an evaluation has verified the change, under the same end.
+    Whatever the clock says, a row that has ended is later than an open one, and a row with achieved values is later
+    than one without: it is written with the same end once an evaluation has verified the change.
     """
 
     lake: Lake
 
     def record(self, change: Reconfiguration) -> None:
-        """Store the present state of a Reconfiguration."""
+        """Store the present state of a reconfiguration."""
         self.lake.append(TABLE, [reconfiguration_row(change)])
 
     def newest_generation(self, pipeline: str, app: str) -> int:
-        """Return the highest generation of an app that was ever recorded, 0 before the first."""
+        """Return the highest generation of an app that was ever recorded; 0 before the first."""
         where = f"pipeline = {literal(pipeline)} and app = {literal(app)}"
         rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
         return int(rows[0]["newest"] or 0) if rows else 0

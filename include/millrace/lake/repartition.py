@@ -1,10 +1,10 @@
-"""Move a table that was written under other partitions over to those of its schema, while writers go on.
+"""Moves a table from old partitions to those of its schema, while writers continue.
 
-The rows are copied to files of the new partitions first. One entry of the log then takes the old files away, names the
-new ones and changes the partition columns, so that a reader sees either all of the old files or all of the new. The
-entry is made only if no other has taken its version; rows that were appended meanwhile are copied too, and it is tried
-again. A writer whose handle is older than the entry is refused by the table and tries again with a fresh one. A move
-that is killed leaves files that no version names.
+The rows are first copied to files of the new partitions. One log entry then removes the old files, adds the new ones
+and changes the partition columns, so a reader sees either all old files or all new ones. The entry is made only if no
+other entry has taken its version. Otherwise, rows appended in the meantime are copied too, and it is tried again. The
+table refuses a writer whose handle is older than the entry; that writer retries with a fresh handle. A killed move
+leaves files that no version names.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from millrace.lake.table_schema import TableSchema
 from millrace.model.errors import Conflict, MillraceError
 
 TRIES = 200
-"""Entries by other writers that may come first: each costs the copying of their rows."""
+"""Entries by other writers that may come first; each costs a copy of their rows."""
 
 LONGEST_TEXT = 64
-"""Least and greatest texts up to this length are in a file's statistics."""
+"""Length up to which least and greatest texts are in a file's statistics."""
 
 Action = Mapping[str, Any]
 
 
 def repartition(lake: Lake, table: str) -> bool:
-    """Move a table over to the partitions of its schema; return False if it has them already.
+    """Move a table to the partitions of its schema; return False if it already has them.
 
     Args:
         lake: The lake.
         table: Name of an existing table.
 
     Raises:
-        Conflict: If somebody else rewrote the table's files at the same moment.
-        MillraceError: If a data file cannot be read: the table stays as it is.
+        Conflict: If another process rewrote the table's files at the same moment.
+        MillraceError: If a data file cannot be read; the table stays as it is.
         OSError: If the table cannot be written.
         DeltaError: If the table cannot be read.
     """
@@ -60,7 +60,7 @@ def repartition(lake: Lake, table: str) -> bool:
     for _ in range(TRIES):
         files = _files(handle)
         if not copied.keys() <= files.keys():
-            raise Conflict(f"{table}: somebody else rewrote its files")
+            raise Conflict(f"{table}: another writer rewrote its files")
         new = {name: file for name, file in files.items() if name not in copied}
         for group in _by_partition(new):
             adds += _copied(path, schema, group)
@@ -74,7 +74,7 @@ def repartition(lake: Lake, table: str) -> bool:
 
 
 def _files(handle: DeltaTable) -> dict[str, Action]:
-    """Return the files of the version that a handle has, by path."""
+    """Return the files of a handle's version, by path."""
     return {str(file["path"]): file for file in pa.table(handle.get_add_actions(flatten=False)).to_pylist()}
 
 
@@ -91,13 +91,13 @@ def _values(file: Action) -> dict[str, str | None]:
 
 
 def _copied(path: Path, schema: TableSchema, group: Sequence[Action]) -> list[Action]:
-    """Write the rows of files of one partition into files of the new ones; return what the log is to name."""
+    """Copy the rows of one partition's files to files of the new partitions; return their log actions."""
     parts = []
     for file in group:
         try:
             parts.append(DataFiles(Location.of(path)).read(file["path"], _values(file), schema.columns))
         except (OSError, pa.ArrowException) as error:
-            remedy = f"Restore or remove it; the table stays as it is ({' '.join(str(error).split())[:200]})."
+            remedy = f"Restore or remove it; the table is unchanged ({' '.join(str(error).split())[:200]})."
             raise MillraceError("data file", str(path / file["path"]), "a readable file", remedy) from error
     rows = pa.concat_tables(parts, promote_options="permissive")
     values = rows.select(list(schema.partition_by)).group_by(list(schema.partition_by)).aggregate([]).to_pylist()
@@ -154,7 +154,7 @@ def _iso(at_ms: int) -> str:
 def _commit(
     path: Path, handle: DeltaTable, schema: TableSchema, old: Mapping[str, Action], adds: Sequence[Action]
 ) -> bool:
-    """Make the entry that follows the handle's version; return False if that version has been taken."""
+    """Make the entry after the handle's version; return False if that version is taken."""
     now, metadata = int(time.time() * 1000), handle.metadata()
     removes = [
         {
@@ -185,7 +185,7 @@ def _commit(
 
 
 def _entered(entry: Path, text: str) -> bool:
-    """Put an entry in its place whole, if nobody else's is there."""
+    """Put a complete entry in its place, unless another entry is there."""
     draft = entry.with_name(f"_{uuid.uuid4()}.json.tmp")
     try:
         draft.write_text(text, encoding="utf-8")

@@ -20,7 +20,7 @@ class ReplayStore:
     lake: Lake
 
     def record(self, summary: BacktestSummary) -> None:
-        """Store what came of a replay."""
+        """Store the result of a replay."""
         row = {**asdict(summary), "options": to_json(summary.options), "figures": to_json(summary.figures)}
         self.lake.append(TABLE, [row])
 

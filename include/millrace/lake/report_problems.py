@@ -1,4 +1,4 @@
-"""What keeps MLflow from getting what it should: it stops no decision, but a person has to see it."""
+"""Why MLflow does not get what it should. No decision stops for this; a person has to see it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class ReportProblem:
 
 @dataclass(frozen=True)
 class ReportProblemStore:
-    """Since when, and why, the changes of each pipeline do not reach MLflow."""
+    """Since when, and why, each pipeline's changes do not reach MLflow."""
 
     lake: Lake
 
     def note(self, pipeline: str, problem: str | None, now: datetime) -> None:
-        """Store whether a report failed: one row when that begins, is another problem, or ends.
+        """Store whether a report failed: one row when a problem starts, changes or ends.
 
         Args:
-            pipeline: Whose report it was.
-            problem: Why it failed; None if it did not.
-            now: The time (UTC).
+            pipeline: Name of the pipeline.
+            problem: Why its report failed; None if it did not.
+            now: Current time (UTC).
         """
         known = self.current(pipeline)
         if problem != (known and known.problem):

@@ -1,6 +1,6 @@
-"""Delete what a table has kept long enough: whole days, by one entry of the log that reads and rewrites no row.
+"""Deletes rows that a table has kept long enough: whole days, by one log entry that reads and rewrites no row.
 
-What something goes on from stays, however old it is: a pipeline may rest for longer than its rows are kept.
+Rows that something continues from stay, however old: a pipeline may rest for longer than its rows are kept.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import PROPERTIES, Lake, literal
 
 NEWEST_OF = {"control/memory": "optimizer", "control/observations": "operator, parallelism"}
-"""Columns of which each combination's newest rows stay: an evaluation asks for them whatever their age."""
+"""Columns of which each combination's newest rows stay: an evaluation needs them whatever their age."""
 
 
 def expire(lake: Lake, table: str, before: date) -> int:
-    """Delete rows of days before a date, and return how many; days that somebody still reads from stay.
+    """Delete rows of days before a date and return how many; days that are still read from stay.
 
-    Appends go on meanwhile. One whose handle is older is refused by Delta, and its writer tries again with a fresh one.
+    Appends continue. Delta refuses an append with an older handle, and its writer retries with a fresh one.
 
     Args:
         lake: The lake.
         table: Name of an existing table, partitioned as its schema says.
-        before: First day (UTC) that is kept.
+        before: First day (UTC) to keep.
 
     Raises:
-        CommitFailedError: If somebody else rewrote or deleted the same files at the same moment.
+        CommitFailedError: If another process rewrote or deleted the same files at the same moment.
         MillraceError: If the table cannot be read.
         DeltaError: If it cannot be written.
     """
@@ -51,22 +51,22 @@ def expire(lake: Lake, table: str, before: date) -> int:
 
 
 def _remove_empty_days(folder: Path | None, before: date) -> None:
-    """Remove the folders of days without a file; in a bucket there are none."""
+    """Remove the folders of days without a file; a bucket has none."""
     for day in folder.glob("pipeline=*/date=*") if folder is not None else ():
         if day.name < f"date={before}":
-            with suppress(OSError):  # not empty: its files stay for a day, for readers that came to know them before
+            with suppress(OSError):  # not empty: its files stay for a day, for readers that already know them
                 day.rmdir()
 
 
 def _pipelines(handle: DeltaTable, before: date) -> set[str]:
-    """Return the pipelines with days before a date; none of a table without days."""
+    """Return the pipelines with days before a date; none for a table without days."""
     parts = pa.table(handle.get_add_actions(flatten=True)).to_pydict()
     days = zip(parts.get("partition.pipeline", []), parts.get("partition.date", []), strict=True)
     return {str(pipeline) for pipeline, day in days if str(day) < str(before)}
 
 
 def _needed(lake: Lake, table: str, pipelines: set[str]) -> Iterator[tuple[str, date]]:
-    """Return pipelines and days of rows that something goes on from."""
+    """Yield pipelines and days of rows that something continues from."""
     if table in NEWEST_OF:
         name = table.rsplit("/", 1)[-1]
         sql = f"select pipeline, max(date) as day from {name} group by pipeline, {NEWEST_OF[table]}"  # noqa: S608 - ours

@@ -1,4 +1,4 @@
-"""Contracts as rows of the lake and back."""
+"""Converts contracts to rows of the lake and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLOW_COLUMNS = {
     "to_operator": "to_operator",
     "to_partition": "to_group",
 }
-"""Columns of ``telemetry/flows`` where fields of a PartitionFlow are under another name or type."""
+"""Columns of ``telemetry/flows`` whose fields in a PartitionFlow have another name or type."""
 _FLOW_SAME = tuple(f.name for f in dataclasses.fields(PartitionFlow) if f.name not in _FLOW_COLUMNS)
 _DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "contingencies", "models")
 
@@ -37,7 +37,7 @@ def batch_row(batch: BatchMetrics) -> dict[str, Any]:
 def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     """Return a row of ``telemetry/batches`` as a batch; null lists and maps become empty ones.
 
-    It is built without validation, as an evaluation reads thousands: the quality gate has judged the columns.
+    It is built without validation, as an evaluation reads thousands. The quality gate has checked the columns.
     """
     values = {name: row[name] for name in _BATCH_COLUMNS if name in row}
     operators = ({name: operator.get(name) for name in _OPERATOR_COLUMNS} for operator in row.get("operators") or ())
@@ -54,7 +54,7 @@ def app_row(app: AppMetrics) -> dict[str, Any]:
 
 
 def executor_row(run: ExecutorRun) -> dict[str, Any]:
-    """Return an executor as a row of ``telemetry/executors``; ``time`` is when the row was known."""
+    """Return an executor as a row of ``telemetry/executors``; ``time`` is when it ended, was measured or started."""
     return {**_columns(run), "time": run.ended or run.measured or run.started}
 
 
@@ -109,7 +109,7 @@ def decision_from_row(row: Mapping[str, Any]) -> Decision:
 
 
 def _leave_out_former_plans(nested: Mapping[str, Any]) -> None:
-    """Take out what releases before planned for workers that a spec made up, and measured for it."""
+    """Remove what earlier releases planned and measured for workers that a spec had made up."""
     signals = nested.get("signals") or {}
     if "partition" not in (signals.get("key_groups") or {"partition": ()}):
         signals["key_groups"] = None
@@ -125,7 +125,7 @@ def run_row(decision: Decision, run_id: str, models: Mapping[str, str]) -> dict[
 
 
 def reconfiguration_row(change: Reconfiguration) -> dict[str, Any]:
-    """Return a Reconfiguration as a row of ``control/reconfigurations``; ``time`` is when the row was known."""
+    """Return a Reconfiguration as a row of ``control/reconfigurations``; ``time`` is when it ended or started."""
     return {
         **_columns(change),
         "time": change.ended or change.started,

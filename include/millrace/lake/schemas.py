@@ -1,4 +1,4 @@
-"""The lake's tables; ``python -m millrace.lake.schemas`` writes docs/tables.md after a change."""
+"""The lake's tables; run ``python -m millrace.lake.schemas`` after a change to write docs/tables.md."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TABLES: dict[str, TableSchema] = {**TELEMETRY, **CONTROL}
 
 _HEAD = """# The tables of the lake
 
-What each table holds, who writes it and who reads it. Written from `telemetry_schemas.py` and `control_schemas.py` in
-`include/millrace/lake` by `python -m millrace.lake.schemas`; [lake.md](lake.md) says how they are read and kept small.
-Missing is null, never 0. Columns that an older table lacks are null in its rows.
+Contents, writers and readers of each table. `python -m millrace.lake.schemas` writes this page from
+`telemetry_schemas.py` and `control_schemas.py` in `include/millrace/lake`. [lake.md](lake.md) says how the tables are
+read and kept small. Missing values are null, never 0. Columns that an older table lacks are null in its rows.
 """
 
 
@@ -28,7 +28,7 @@ def _section(name: str, table: TableSchema) -> str:
         f"| `{field.name}` | {TYPES[field.type]} | {table.units.get(field.name, '')} | {table.meanings[field.name]} |"
         for field in table.columns
     ]
-    kept = f"for {table.keep_days} days" if table.keep_days else "for good"
+    kept = f"for {table.keep_days} days" if table.keep_days else "permanently"
     users = f"Written by: {table.writer}. Read by: {table.readers}. Kept {kept}."
     head = [f"## {name}", "", f"A row is {table.row}.", "", users]
     return "\n".join([*head, "", "| column | type | unit or range | meaning |", "|---|---|---|---|", *rows, ""])

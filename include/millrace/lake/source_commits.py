@@ -1,7 +1,7 @@
-"""The rows of each file of a Delta table's commit that a streaming query reads, as the query's options have it.
+"""Rows of each file of a Delta table's commit that a streaming query reads, given the query's options.
 
-The order of the files is the order in which Spark's source numbers them (Delta 4.4, ``DeltaSource`` and
-``DeltaSourceCDCSupport``): files that are numbered but not read count 0 rows.
+The files are in the order in which Spark's source numbers them (Delta 4.4, ``DeltaSource`` and
+``DeltaSourceCDCSupport``). Files that are numbered but not read count 0 rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted
 
 @dataclass(frozen=True)
 class Count:
-    """Rows, and how many files of unknown rows are among them."""
+    """A number of rows, and how many files of unknown rows it includes."""
 
     rows: int = 0
     unknown: int = 0
@@ -50,10 +50,10 @@ class DeltaRead:
 
     Attributes:
         skip_changes: ``skipChangeCommits``: commits that remove rows are not read.
-        change_feed: ``readChangeFeed``: rows of change files are read; of commits without any, all added and removed.
+        change_feed: ``readChangeFeed``: rows of change files are read; if there are none, all added and removed rows.
         exclude: ``excludeRegex``, or None.
-        excludes: Returns whether ``exclude`` leaves out a path, in Java's way.
-        first_version: Returns the version of ``startingVersion`` or ``startingTimestamp``, None without either.
+        excludes: Returns whether ``exclude`` leaves out a path, by Java's rules.
+        first_version: Returns the version of ``startingVersion`` or ``startingTimestamp``; None without either.
     """
 
     skip_changes: bool = False
@@ -63,20 +63,20 @@ class DeltaRead:
     first_version: Callable[[], int | None] = field(default=lambda: None, compare=False)
 
     def counted(self, files: Iterable[tuple[str, int | None]]) -> Counts:
-        """Return the rows that are read of each file.
+        """Return the rows to read of each file.
 
         Args:
-            files: Path, as the log has it, and rows, None if unknown.
+            files: Path as in the log, and rows; None if unknown.
         """
         each = (0 if self.exclude is not None and self.excludes(path) else rows for path, rows in files)
         return tuple(Count(0, 1) if rows is None else Count(int(rows)) for rows in each)
 
 
 def commit_files(entry: bytes, folder: Path, read: DeltaRead) -> Counts:
-    """Return the rows that are read of each file of a commit, in the order in which Spark numbers the files.
+    """Return the rows to read of each file of a commit, in the order in which Spark numbers the files.
 
     Args:
-        entry: The commit as the log has it.
+        entry: The commit as in the log.
         folder: The table's folder.
         read: How the query reads the table.
     """
@@ -90,7 +90,7 @@ def commit_files(entry: bytes, folder: Path, read: DeltaRead) -> Counts:
 
 
 def _changes(actions: Iterable[Mapping[str, Any]], folder: Path) -> list[tuple[str, int | None]]:
-    """Return path and rows of each file of the change feed."""
+    """Return the path and rows of each file of the change feed."""
     feed = [action["cdc"] for action in actions if "cdc" in action]
     if feed:
         return [(change["path"], _rows(change, folder)) for change in feed]
@@ -100,7 +100,7 @@ def _changes(actions: Iterable[Mapping[str, Any]], folder: Path) -> list[tuple[s
     added = {file["path"]: bool(file.get("deletionVector")) for kind, file in data if kind == "add"}
 
     def read_as_added(kind: str, file: Mapping[str, Any]) -> bool:
-        # a file removed and added has another deletion vector: of two vectors Spark reads both differences
+        # a file that is removed and added has a new deletion vector: with two vectors, Spark reads both differences
         path = file["path"]
         return kind == "remove" and path in added and not (added[path] and file.get("deletionVector"))
 
@@ -124,7 +124,7 @@ def _changed_nothing(info: Mapping[str, Any]) -> bool:
 
 
 def _rows(action: Mapping[str, Any], folder: Path) -> int | None:
-    """Return a file's rows from the log, or from the file itself: change files have no statistics."""
+    """Return a file's rows from the log, or else from the file: change files have no statistics."""
     rows = _logged_rows(action)
     if rows is not None:
         return rows

@@ -1,4 +1,4 @@
-"""Write and read source and result tables: Delta tables that belong to a pipeline, not to the lake."""
+"""Writes and reads source and result tables: Delta tables that belong to a pipeline, not to the lake."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ from millrace.model.errors import Conflict, MillraceError
 
 
 class SourceTable:
-    """A Delta table that a feed appends to, each commit made of several files of near-equal rows.
+    """A Delta table to which a feed appends, several files of near-equal rows per commit.
 
-    Spark reads a micro-batch with at most one task a file, so a commit of fewer files than slots leaves slots
-    idle whatever their number. ``write_deltalake`` writes one file; here the parts are written first and then
-    added by one commit.
+    Spark reads a micro-batch with at most one task per file, so a commit with fewer files than slots leaves slots idle.
+    ``write_deltalake`` writes one file. Here the parts are written first and then added by one commit.
 
     Args:
-        path: The table's folder; created if it is not there.
+        path: The table's folder; created if it does not exist.
         schema: Its Arrow schema.
-        content: What the table holds and how it was made. A table made of something else is refused.
+        content: Description of the table's content and how it was made. A table with other content is refused.
 
     Raises:
-        MillraceError: If the folder cannot be written, or holds a table of other content.
+        MillraceError: If the folder cannot be written, or contains a table with other content.
     """
 
     def __init__(self, path: str | Path, schema: pa.Schema, content: str) -> None:
@@ -49,15 +48,15 @@ class SourceTable:
             raise unwritable(self.path, error, "source table") from error
         description = self._table.metadata().description
         if description != content:
-            remedy = f"It was made as {description!r}: use the same settings, or a new folder."
+            remedy = f"It was created as {description!r}: use the same settings, or a new folder."
             raise MillraceError("source table", str(self.path), f"a table of {content!r}", remedy)
 
     def refresh(self) -> None:
-        """See what other writers have committed; a writer itself does not need to."""
+        """Read what other writers have committed; a writer itself does not need to."""
         self._table.update_incremental()
 
     def last(self, transaction: str) -> int:
-        """Return the number last committed under a transaction id, -1 before the first."""
+        """Return the number last committed under a transaction id; -1 before the first."""
         number = self._table.transaction_version(transaction)
         return -1 if number is None else int(number)
 
@@ -66,10 +65,10 @@ class SourceTable:
 
         Args:
             rows: Rows in the table's schema; fewer rows than parts make as many files as rows.
-            parts: Files a commit, >= 1.
+            parts: Files per commit, >= 1.
             transaction: Application transaction id.
-            number: Its number, counted up by the caller; one that was committed before writes nothing and
-                returns None.
+            number: Its number, counted up by the caller. If it was committed before, nothing is written and None is
+                returned.
 
         Raises:
             Conflict: If another writer committed this number at the same moment.
@@ -108,15 +107,15 @@ def split(rows: pa.Table, parts: int) -> list[pa.Table]:
 
 
 def is_table(path: str | Path) -> bool:
-    """Return whether a Delta table is there; one whose first commit is still being written is not yet."""
+    """Return whether there is a Delta table; False while its first commit is being written."""
     return bool(DeltaTable.is_deltatable(str(path)))
 
 
 def query(sql: str, **tables: str | Path) -> pa.Table:
-    """Run a SELECT (DataFusion SQL) over Delta tables anywhere, each under the name it is passed by.
+    """Run a SELECT (DataFusion SQL) over Delta tables anywhere, each under its keyword.
 
     Raises:
-        MillraceError: If a table is not there or cannot be read.
+        MillraceError: If a table does not exist or cannot be read.
     """
     builder = QueryBuilder()
     try:
@@ -128,12 +127,12 @@ def query(sql: str, **tables: str | Path) -> pa.Table:
 
 
 def arrivals(path: str | Path) -> pa.Table:
-    """Return what each file brought to a table, oldest first: ``time`` (UTC) and ``rows``.
+    """Return what each file added to a table, oldest first: ``time`` (UTC) and ``rows``.
 
-    The time is that of the file's writing, which is its commit's to within milliseconds.
+    The time is when the file was written, which is within milliseconds of its commit.
 
     Raises:
-        MillraceError: If the table is not there or cannot be read.
+        MillraceError: If the table does not exist or cannot be read.
     """
     try:
         files = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True))
@@ -147,7 +146,7 @@ def newest_version(source: Path) -> int:
     """Return the newest version of a pipeline's source table.
 
     Raises:
-        MillraceError: If there is none, or one whose files cannot be read by their columns' names.
+        MillraceError: If there is no table, or its files cannot be read by their columns' names.
     """
     try:
         table = DeltaTable(str(source))
@@ -155,15 +154,15 @@ def newest_version(source: Path) -> int:
     except (OSError, DeltaError) as error:
         raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
     if mapping != "none":
-        remedy = "Its files do not have the columns' names: profile a table without column mapping."
+        remedy = "Its files do not contain the column names: profile a table without column mapping."
         raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
     return int(table.version())
 
 
 def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
-    """Return the data files that the commits of (after, through] appended; what compaction rewrote is not among them.
+    """Return the data files that the commits in (after, through] appended, without what compaction rewrote.
 
-    After -1 these are all files there are, also where the log begins later.
+    After -1, these are all existing files, even if the log starts later.
 
     Raises:
         MillraceError: If commits of the range were cleaned from the log.
@@ -176,7 +175,7 @@ def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
     for version in range(after + 1, through + 1):
         commit = log.commit(version)
         if commit is None:
-            remedy = f"Version {version} was cleaned from the log: go on with --since-version {version}."
+            remedy = f"Version {version} was deleted from the log: continue with --since-version {version}."
             raise MillraceError("--since-version", after, f">= {version}", remedy)
         files += [source / file.path for file in commit.added]
     return tuple(files)

@@ -1,4 +1,4 @@
-"""How much each table holds, by its log and its folder: no data file is opened."""
+"""How much each table contains, from its log and its folder: no data file is opened."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from millrace.lake.table_errors import unreadable
 
 @dataclass(frozen=True)
 class TableStorage:
-    """What a table holds.
+    """What a table contains.
 
     Attributes:
         rows: Rows of the newest version.
         files: Its data files.
         bytes: Their size.
-        disk_bytes: Size of the whole folder: the log, and files of former versions that wait for the vacuum.
-        oldest: Day of its oldest row (UTC); None if it has none, or the log does not tell.
-        log_entries: Entries of the log that are in the folder.
-        maintained: When maintenance ended last (UTC); None if it never did.
-        upkeep: What it did then.
+        disk_bytes: Size of the whole folder, including the log and files of former versions that wait for the vacuum.
+        oldest: Day of its oldest row (UTC); None if it has no rows or the log does not show it.
+        log_entries: Entries of the log in the folder.
+        maintained: When maintenance last finished (UTC); None if it never did.
+        upkeep: Its result.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class TableStorage:
 
 
 def table_storage(lake: Lake, table: str) -> TableStorage:
-    """Return what an existing table holds.
+    """Return what an existing table contains.
 
     Raises:
         MillraceError: If its log cannot be read.
@@ -75,7 +75,7 @@ def _stored_bytes(location: Location) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder; 0 if it is not there. Files that go meanwhile do not count."""
+    """Return the size of all files below a folder; 0 if it does not exist. Files that disappear do not count."""
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,4 @@
-"""Append to and read from the lake's Delta tables without Spark."""
+"""Appends to and reads from the lake's Delta tables without Spark."""
 
 from __future__ import annotations
 
@@ -23,45 +23,47 @@ from millrace.lake.table_schema import TableSchema
 from millrace.model.errors import Conflict, MillraceError
 
 VERSION, VERSION_PROPERTY = 1, "millrace.version"
-"""What the columns mean. A version that changes that sets the property of its tables; none has done so yet."""
+"""Version of what the columns mean. A version that changes that sets the property of its tables; none has so far."""
 MAX_COMMIT_RETRIES = 50
-"""Appends of several writers conflict only in the log; deltalake's default of 15 is reached by four in a tight loop."""
+"""Appends of several writers conflict only in the log. Four in a tight loop reach deltalake's default of 15."""
 PROPERTIES = CommitProperties(max_commit_retries=MAX_COMMIT_RETRIES)
-"""Of commits without application transactions."""
+"""For commits without application transactions."""
 HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""Cleaning would list the whole log at every append: maintenance does it."""
+"""Cleaning would list the whole log at every append, so maintenance does it."""
 STALE_TRIES = 50
-"""Tries of an append with a fresh handle each, where maintenance changes the table or deletes rows under it."""
+"""Attempts at an append, each with a fresh handle, if maintenance changes the table or deletes rows."""
 
 
 class Lake:
-    """The tables of one folder or bucket. Handles are kept open: reopening replays the log at every append.
+    """The tables of one folder or bucket. Handles stay open: reopening would replay the log at every append.
 
     Args:
         root: The lake's folder, created with its first table, or ``s3://BUCKET/PREFIX``.
 
     Attributes:
-        location: The same.
-        files: What was read of data files.
-        unreadable: Data files that could not be read, relative to the lake, with the reason: their rows are missing
-            in what was read.
+        location: The same, as a location.
+        files: Data files that were read.
+        unreadable: Data files that could not be read, relative to the lake, with the reason. Their rows are missing
+            from what was read.
 
     Raises:
-        MillraceError: If ``root`` names no place for a lake.
+        MillraceError: If ``root`` is not a possible place for a lake.
     """
 
     def __init__(self, root: str | Path | Location) -> None:
         self.location = Location.of(root)
         if self.location.folder is not None and (escape := ESCAPE.search(self.location.uri)):
             allowed = f"a folder without {escape[0]} in its path, which deltalake decodes"
-            raise MillraceError("lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another.")
+            raise MillraceError(
+                "lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another folder."
+            )
         self.files = DataFiles(self.location)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
         self._logs: dict[str, DeltaLog] = {}
 
     def at(self, table: str) -> Location:
-        """Return where ``table`` is.
+        """Return the location of ``table``.
 
         Raises:
             MillraceError: If the lake has no table of that name.
@@ -73,20 +75,20 @@ class Lake:
         """Return the folder of ``table``.
 
         Raises:
-            MillraceError: If the lake has no table of that name, or is no folder.
+            MillraceError: If the lake has no table of that name, or is not a folder.
         """
         folder = self.at(table).folder
         if folder is None:
-            raise MillraceError("lake", str(self.location), "a folder", "This works on a lake on a disk only.")
+            raise MillraceError("lake", str(self.location), "a folder", "This works only for a lake on disk.")
         return folder
 
     def exists(self, table: str) -> bool:
         """Return whether ``table`` has been created.
 
         Raises:
-            MillraceError: If that cannot be seen.
+            MillraceError: If that cannot be determined.
         """
-        # deltalake would keep this process's other threads waiting, too, for as long as a bucket hangs
+        # deltalake would also block this process's other threads for as long as a bucket hangs
         return self.version(table) >= 0
 
     def log(self, table: str) -> DeltaLog:
@@ -96,12 +98,12 @@ class Lake:
         return self._logs[table]
 
     def create(self, *tables: str) -> None:
-        """Create tables that do not exist yet, all of them by default; safe to repeat and to race."""
+        """Create tables that do not exist yet, by default all of them; safe to repeat and to race."""
         for table in tables or TABLES:
             self._created(table)
 
     def version(self, table: str) -> int:
-        """Return the newest version of ``table``, -1 if it does not exist."""
+        """Return the newest version of ``table``; -1 if it does not exist."""
         return self.log(table).newest()
 
     def committed_at(self, table: str) -> datetime | None:
@@ -111,7 +113,7 @@ class Lake:
         return None if commit is None else commit.time
 
     def committed(self, table: str, transaction: str) -> int:
-        """Return the number that an application transaction was last committed with, -1 if it never was.
+        """Return the number last committed for an application transaction; -1 if there is none.
 
         Raises:
             MillraceError: If the table cannot be read.
@@ -130,9 +132,9 @@ class Lake:
 
         Args:
             table: The table's name, for example ``telemetry/batches``.
-            rows: Rows as mappings or an Arrow table; missing columns are null, ``date`` is added from ``time``.
-            transactions: Application transactions by id. If any id was already committed with this number or
-                a higher one, nothing is written and None is returned: replayed writes are skipped.
+            rows: Rows as mappings or an Arrow table. Missing columns are null; ``date`` is added from ``time``.
+            transactions: Application transactions by id. If any id was already committed with this number or a higher
+                one, nothing is written and None is returned: replayed writes are skipped.
 
         Raises:
             Conflict: If another writer committed one of ``transactions`` at the same moment.
@@ -156,8 +158,8 @@ class Lake:
     def query(self, sql: str, *tables: str) -> pa.Table:
         """Run a SELECT (DataFusion SQL) over tables; ``telemetry/batches`` is called ``batches`` in the query.
 
-        A table that does not exist yet is read as empty. Values never belong into the text of a query that a
-        person can influence: use :func:`literal`.
+        If one of the tables does not exist yet, the result is empty. Never put values that a person can influence
+        into the text of a query: use :func:`literal`.
 
         Raises:
             MillraceError: If a table cannot be read.
@@ -173,7 +175,7 @@ class Lake:
         except (OSError, DeltaError) as error:
             raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
         except Exception as error:
-            if type(error) is Exception:  # how the query engine tells that a data file cannot be read
+            if type(error) is Exception:  # how the query engine reports an unreadable data file
                 raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
             raise
 
@@ -183,14 +185,14 @@ class Lake:
         return rows
 
     def _existing(self, table: str) -> DeltaTable | None:
-        """Return a table's handle at its newest version, None if it does not exist."""
+        """Return a table's handle at its newest version; None if it does not exist."""
         handle = self._handles.get(table)
         try:
-            # without its version the table was recreated: a kept handle would go on with files that are gone
+            # without its version, the table was recreated: a kept handle would use files that are gone
             if handle is not None and self.log(table).has(handle.version()):
                 handle.update_incremental()
                 return handle
-            if self.version(table) < 0:  # deltalake would list the whole log for that
+            if self.version(table) < 0:  # deltalake would list the whole log to find out
                 return None
             handle = self.at(table).table()
         except (OSError, DeltaError) as error:
@@ -200,7 +202,7 @@ class Lake:
         return handle
 
     def _created(self, table: str) -> DeltaTable:
-        """Return a table's handle at its newest version; the table is created if it does not exist."""
+        """Return a table's handle at its newest version; create the table if it does not exist."""
         schema, location, handle = _schema(table), self.at(table), self._existing(table)
         if handle is None:
             partitions = list(schema.partition_by) or None
@@ -222,13 +224,13 @@ class Lake:
 
 
 def dated(transactions: Mapping[str, int]) -> list[Transaction]:
-    """Return application transactions with their date: where a table forgets ids, those without one stay."""
+    """Return application transactions with their date: if a table forgets ids, those without a date stay."""
     now_ms = int(time.time() * 1000)
     return [Transaction(app_id, number, now_ms) for app_id, number in transactions.items()]
 
 
 def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Transaction]) -> int:
-    """Commit rows on a table's handle as it is and return the version; columns that the table lacks are added to it.
+    """Commit rows on a table's handle as it is and return the version; columns that the table lacks are added.
 
     Args:
         handle: The table.
@@ -260,16 +262,16 @@ def is_conflict(error: Exception) -> bool:
 
 
 def is_stale(error: Exception) -> bool:
-    """Return whether a commit failed as the table has other columns or partitions now, or lost old rows: try afresh.
+    """Return whether a commit failed because the table's columns or partitions changed, or old rows were deleted.
 
-    deltalake takes every append for one that has read the whole table.
+    It is worth a try with a fresh handle. deltalake assumes that every append has read the whole table.
     """
     reasons = ("etadata changed", "concurrent transaction deleted data")
     return isinstance(error, CommitFailedError) and any(reason in str(error) for reason in reasons)
 
 
 def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
-    """Return whether any of some transactions was committed with its number or a higher one."""
+    """Return whether any of the transactions was committed with its number or a higher one."""
     last = ((handle.transaction_version(app_id), number) for app_id, number in transactions.items())
     return any(committed is not None and committed >= number for committed, number in last)
 
@@ -284,7 +286,7 @@ def literal(value: str | int | float | datetime) -> str:
 
 
 def check_version(handle: DeltaTable) -> None:
-    """Refuse a table whose columns mean what only a later version knows; one that only has more of them is well.
+    """Refuse a table whose columns have a meaning that only a later version knows; more columns alone are fine.
 
     Args:
         handle: The table.
@@ -294,7 +296,7 @@ def check_version(handle: DeltaTable) -> None:
     """
     version = handle.metadata().configuration.get(VERSION_PROPERTY, str(VERSION))
     if version != str(VERSION):
-        remedy = "A newer Millrace wrote it: upgrade this one, or name another MILLRACE_HOME."
+        remedy = "A newer Millrace wrote it: upgrade Millrace, or set MILLRACE_HOME to another folder."
         raise MillraceError("version of the lake", f"{version} ({handle.table_uri})", f"{VERSION}", remedy)
 
 

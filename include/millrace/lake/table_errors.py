@@ -1,4 +1,4 @@
-"""What a person sees when a table cannot be read or written."""
+"""What a person sees if a table cannot be read or written."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from millrace.model.errors import MillraceError
 
 _COLOURS = re.compile(r"\x1b\[\d+m")
 _ANSWERS = (
-    re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # as deltalake tells them, and Arrow
+    re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL),  # from deltalake, and from Arrow
     re.compile(r"AWS Error (\w+) during \w+ operation: (.*)"),
 )
 _UNTOLD = re.compile(r"HTTP status (\d+)\) during \w+ operation: No response body")
 """A question about one object has no answer that could say more."""
-_BUCKET = "Check the bucket, its keys and what they may do"
+_BUCKET = "Check the bucket, its keys and their permissions"
 
 
 def unreadable(what: object, error: Exception, key: str = "lake") -> MillraceError:
-    """Return the problem of a table, a folder or one of its files that cannot be read."""
+    """Return the error for a table, a folder or one of its files that cannot be read."""
     remedy = _BUCKET if _in_bucket(what) else "Restore it, or check its permissions and its _delta_log"
     return MillraceError(key, str(what), "readable Delta tables", f"{remedy} ({reason(error)}).")
 
 
 def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceError:
-    """Return the problem of a table that cannot be written."""
+    """Return the error for a table that cannot be written."""
     if _in_bucket(what):
-        return MillraceError(key, str(what), "a bucket that can be written", f"{_BUCKET} ({reason(error)}).")
+        return MillraceError(key, str(what), "a writable bucket", f"{_BUCKET} ({reason(error)}).")
     remedy = f"Free space, or make the folder and its _delta_log writable, then try again ({reason(error)})."
     return MillraceError(key, str(what), "a writable folder with free space", remedy)
 
@@ -37,11 +37,11 @@ def _in_bucket(what: object) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Return an error's reason in one line, or what a bucket's service answered."""
+    """Return an error's reason in one line, or the response of a bucket's service."""
     text = _COLOURS.sub("", str(error)).strip()
     answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
     if answer:
         return f"{answer[1]}: {answer[2].rstrip('.')}"
     if untold := _UNTOLD.search(text):
-        return f"HTTP status {untold[1]}, as where keys have expired or are of another region"
+        return f"HTTP status {untold[1]}; perhaps the keys have expired or belong to another region"
     return failure.reason_of(text) if text else type(error).__name__

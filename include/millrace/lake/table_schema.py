@@ -1,4 +1,4 @@
-"""What is said of a table of the lake: its columns with type, unit and meaning, how long rows stay, who uses it."""
+"""The description of a table of the lake: its columns with type, unit and meaning, how long rows stay, who uses it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TYPES = {
     pa.list_(SMALL): "list of int",
 }
 LOG_HOURS = 2
-"""Every append lists the log's entries and reads of the files that compaction replaced; readers take minutes."""
+"""Hours that log entries stay. Every append lists them and reads about compacted files; readers take minutes."""
 CONFIGURATION = {
     "delta.logRetentionDuration": f"interval {LOG_HOURS} hours",
     "delta.deletedFileRetentionDuration": f"interval {LOG_HOURS} hours",
@@ -40,9 +40,9 @@ CONFIGURATION = {
 }
 TELEMETRY_DAYS = 30
 CONTROL_DAYS = 400
-"""A year can be compared with the one before."""
+"""Enough to compare a year with the year before."""
 IDS_HOURS = 6
-"""A task that is repeated later finds the row that it wrote."""
+"""Long enough for a repeated task to find the row that it wrote."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class TableSchema:
     """Shape of one table.
 
     Attributes:
-        columns: Arrow schema, ``pipeline`` and ``time`` first; ``date`` last where the table is partitioned.
-        growing: True for tables that grow with time.
-        row: What a row is.
-        writer: Who writes it.
-        readers: Who reads it.
-        units: Unit of each column that has one, or its range.
+        columns: Arrow schema, ``pipeline`` and ``time`` first; ``date`` last if the table is partitioned.
+        growing: True if the table grows with time.
+        row: Description of a row.
+        writer: Its writer.
+        readers: Its readers.
+        units: Unit or range of each column that has one.
         meanings: Meaning of each column.
-        keep_days: Days that rows are kept, unless something goes on from them; None for good.
-        ids_hours: Hours that a commit's transaction ids are remembered, where each is used once; None for good.
+        keep_days: Days to keep rows, unless something continues from them; None keeps them permanently.
+        ids_hours: Hours to remember a commit's transaction ids, if each is used once; None remembers them permanently.
     """
 
     columns: pa.Schema
@@ -73,12 +73,12 @@ class TableSchema:
 
     @property
     def partition_by(self) -> tuple[str, ...]:
-        """Columns that the table is partitioned by: a read of one pipeline's days opens no other files."""
+        """Columns by which the table is partitioned: a read of one pipeline's days opens no other files."""
         return ("pipeline", "date") if self.growing else ()
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The table's properties; Delta cleans its log by them."""
+        """The table's properties. Delta cleans its log by them."""
         ids = {"delta.setTransactionRetentionDuration": f"interval {self.ids_hours} hours"} if self.ids_hours else {}
         return {**CONFIGURATION, **ids}
 
@@ -93,17 +93,17 @@ def table(
     keep_days: int | None = None,
     ids_hours: int | None = None,
 ) -> TableSchema:
-    """Return a table.
+    """Return the schema of a table.
 
     Args:
-        row: What a row is.
-        writer: Who writes it.
-        readers: Who reads it.
+        row: Description of a row.
+        writer: Its writer.
+        readers: Its readers.
         time: Meaning of its ``time``.
-        columns: Name, type, unit (empty for none) and meaning of each column beside pipeline, time and date.
+        columns: Name, type, unit (empty for none) and meaning of each column other than pipeline, time and date.
         growing: True if it grows with time.
-        keep_days: Days that rows are kept; None for good.
-        ids_hours: Hours that transaction ids are remembered; None for good.
+        keep_days: Days to keep rows; None keeps them permanently.
+        ids_hours: Hours to remember transaction ids; None remembers them permanently.
     """
     every = [("pipeline", TEXT, "", "name of the pipeline"), ("time", TIME, "", time), *columns]
     if growing:

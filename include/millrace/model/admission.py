@@ -1,4 +1,4 @@
-"""Input streams: what each of them brought, and at which ingest node a plan would have them enter."""
+"""Input streams: what each of them brought, and the ingest node at which a plan lets it enter."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from datetime import datetime
 INGEST_OPTIMIZER = "drfm"
 """Name of the optimizer that admits streams."""
 TAKEN_IN = "until"
-"""Key of its memory: the event time (ISO 8601, UTC) up to which it has taken streams in. What lies before need not be
+"""Key of its memory: the event time (ISO 8601, UTC) up to which it has taken streams in. Earlier time need not be
 measured again."""
 
 
 @dataclass(frozen=True)
 class StreamCounts:
-    """What input streams brought in periods of event time that are over.
+    """Row counts of input streams in periods of event time that are over.
 
     Counts are columns of equal length. A stream without a count in a period brought nothing in it.
 
     Attributes:
         version: Version of ``telemetry/streams`` that was read.
-        since: Begin of the first period, in the time of the rows themselves (UTC).
-        until: End of the last one: what begins here is not over yet.
+        since: Start of the first period, in the time of the rows themselves (UTC).
+        until: End of the last period; the next one is not over yet.
         period_s: Length of a period, seconds.
         stream: Ids of the streams, each once, in alphabetical order.
-        period: Period of each count, 0 for the one that begins at ``since``.
+        period: Period of each count, 0 for the period that starts at ``since``.
         index: Index in ``stream`` of each count.
-        rows: Rows that came, >= 0; None where the telemetry lost them.
+        rows: Rows that came, >= 0; None if the telemetry lost them.
     """
 
     version: int
@@ -46,36 +46,36 @@ class StreamCounts:
 
 @dataclass(frozen=True)
 class AdmissionPlan:
-    """Where every stream is to enter, what the nodes are expected to get, and how good the last forecasts were.
+    """The ingest node of every stream, the nodes' expected load, and the accuracy of the last forecasts.
 
-    Rates are rows a second of event time. S streams, N nodes, H periods ahead, T newest periods with a forecast.
+    Rates are rows per second of event time. S streams, N nodes, H periods ahead, T newest periods with a forecast.
 
     Attributes:
-        method: How it was planned, for example ``horizon``.
-        since: Begin of the period that the plan is for (UTC).
+        method: Planning method, for example ``horizon``.
+        since: Start of the period that the plan is for (UTC).
         period_s: Length of a period, seconds.
-        capacity: Rate that streams may fill a node with.
-        nodes: Names of the N nodes, those that the plan releases or leaves out included.
+        capacity: Rate up to which streams may fill a node.
+        nodes: Names of the N nodes, released and unused ones included.
         stream: Ids of the S streams.
-        before: Index of the node that each enters at; -1 without one.
-        after: Index of the node that each is to enter at.
-        forecast: Forecast rate of each stream for the newest period that is over; None for one that was new.
+        before: Index of each stream's node; -1 without one.
+        after: Index of each stream's node under the plan.
+        forecast: Forecast rate of each stream for the newest period that is over; None for new streams.
         came: Rate of each stream in that period.
         total_forecast: Forecast a period ahead of the rate of all streams together, for each of the T periods.
-        total_came: What those streams then brought together.
+        total_came: The real rate of those streams together, for each of the T periods.
         error: Sum of the forecasts' errors, stream by stream, over all that came in the T periods; None without
             a forecast.
-        total_error: The same of the totals.
+        total_error: The same for the totals.
         loads: Expected rate of each node in each of the next periods under the plan, N of H each.
-        holds: Periods from now on in which no node is expected to exceed its capacity, oversized streams left aside.
-        least_nodes: No assignment whatsoever that keeps within capacity for as long needs fewer nodes.
-        optimal: Proven: none needs fewer than this one, and none with as few redirections less.
-        oversized: Streams that are expected to be faster than a node; each has one to itself.
+        holds: Periods from now on in which no node is expected to exceed its capacity, oversized streams left out.
+        least_nodes: Lower bound on the nodes of any assignment that stays within capacity for as long.
+        optimal: Proven: no plan with at most as many nodes costs less, node-periods and redirections together.
+        oversized: Streams that are expected to be faster than a node; each has a node to itself.
         left: Streams that bring nothing any more.
         released: Names of the nodes that no stream enters at any more.
-        query: Query workers for the next period; None where the spec does not say what they cost.
-        merge: Merge workers for it.
-        acts: Nodes are ingest tables of a feed, and streams are redirected; otherwise it is advice.
+        query: Query workers for the next period; None if the spec does not say what they cost.
+        merge: Merge workers for the next period.
+        acts: True if nodes are a feed's ingest tables, and streams are redirected; else the plan is advice.
     """
 
     method: str
@@ -115,7 +115,7 @@ class AdmissionPlan:
 
     @property
     def split(self) -> int:
-        """Number of those."""
+        """Number of used nodes."""
         return len(self.used)
 
     @property
@@ -130,7 +130,7 @@ class AdmissionPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether it has anything entered, redirected or released."""
+        """Whether any stream is admitted or redirected, or any node released."""
         return bool(self.admitted or self.redirections or self.released)
 
     @property

@@ -1,4 +1,4 @@
-"""What a person is told of without looking."""
+"""Alerts: pipeline events that are sent to a person."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class AlertKind(StrEnum):
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that happened to a pipeline (a row of ``control/alerts``).
+    """An event of a pipeline (a row of ``control/alerts``).
 
     Attributes:
         pipeline: Name of the pipeline.
         time: When it was noticed (UTC).
-        kind: What happened.
-        subject: What it happened to, such as a Decision's id: of a kind and subject a person is told once.
-        sentence: What happened, and why.
+        kind: Kind of the event.
+        subject: The thing it happened to, such as a Decision's id. Each kind and subject is reported once.
+        sentence: The event and its cause.
     """
 
     pipeline: str

@@ -1,4 +1,4 @@
-"""Whom a pipeline alerts, as a user writes it."""
+"""The section ``alerts`` of a pipeline spec: who is alerted, and of which events."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from millrace.model.spec_base import Strict
 
 
 class AlertChannel(Strict):
-    """One of Airflow's notifiers, of any provider, and what it is to tell."""
+    """An Airflow notifier of any provider, and the events that it reports."""
 
     notifier: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")] = Field(
-        description="Class of the notifier, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+        description="Notifier class, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="Its arguments; in those that it takes as templates, {{ alert.sentence }}, {{ alert.pipeline }}, "
-        "{{ alert.kind }} and {{ alert.url }} are replaced. Secrets belong in the Airflow connection that it names",
+        description="Arguments of the notifier. Templated ones may use {{ alert.sentence }}, {{ alert.pipeline }}, "
+        "{{ alert.kind }} and {{ alert.url }}. Keep secrets in the Airflow connection that it names",
     )
-    events: tuple[AlertKind, ...] = Field(tuple(AlertKind), description="What is told; everything by default")
+    events: tuple[AlertKind, ...] = Field(tuple(AlertKind), description="Events to report; all by default")

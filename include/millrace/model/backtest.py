@@ -1,4 +1,4 @@
-"""What a tuner would have done on recorded telemetry, beside what was done."""
+"""What a tuner would have done on recorded telemetry, next to what was done."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from millrace.model.decision import Action
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What one evaluation decided, as recorded or as replayed.
+    """The result of one evaluation, as recorded or as replayed.
 
     Attributes:
         slots: Slots that the Deployment wanted at the evaluation.
-        running: Slots that ran in its period; others than wanted while a change is under way.
+        running: Slots that ran in its period; they differ from ``slots`` while a change is under way.
         decided: Slots that the Deployment wants after its Decision.
-        ability_rows_per_s: Rate that what ran sustains; None if unknown.
+        ability_rows_per_s: Rate that the running slots sustain; None if unknown.
         backlog_rows: Rows waiting at the end of the period; None if unknown.
-        action: What became of the evaluation.
+        action: The Decision's action.
         reason_code: Its reason, in snake case.
         sentence: Its reason for a person.
-        contingencies: What was planned for more arrival before the next evaluation, for a person; empty without a plan.
+        contingencies: The plan for more arrival before the next evaluation, for a person; empty without a plan.
     """
 
     slots: int
@@ -39,16 +39,16 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class ReplayedEvaluation:
-    """One recorded evaluation, and the same under the tuner.
+    """One recorded evaluation, and the same evaluation under the tuner.
 
     Attributes:
         time: When it was (UTC).
-        span_s: Time that it stands for, since the one before it, seconds.
-        arrival_rows_per_s: What arrived, the same for both; None if unknown.
-        recorded: What was decided.
-        replayed: What the tuner would have decided.
-        modelled: True if the replay had other slots than the recording, or another backlog, so that the tuner saw
-            modelled signals in place of recorded ones.
+        span_s: Time that it covers, since the evaluation before, seconds.
+        arrival_rows_per_s: Arrival rate, the same for both; None if unknown.
+        recorded: The recorded result.
+        replayed: The tuner's result.
+        modelled: True if the replay had other slots or another backlog than the recording, so the tuner saw modelled
+            signals instead of recorded ones.
     """
 
     time: datetime
@@ -64,19 +64,19 @@ class ReplayedEvaluation:
         return self.recorded.decided == self.replayed.decided
 
     def under_provisioned(self, result: EvaluationResult) -> bool:
-        """Return whether more arrived than the slots of a result sustain."""
+        """Return whether more arrived than a result's slots sustain."""
         arrival, ability = self.arrival_rows_per_s, result.ability_rows_per_s
         return arrival is not None and ability is not None and arrival > ability
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What was done, or would have been done, in figures.
+    """Figures of what was done, or would have been done.
 
     Attributes:
         reconfigurations: Changes of the slots that the Deployment wants.
-        core_s: Slots that ran times the time they did, core-seconds.
-        under_provisioned: Evaluations at which more arrived than the slots that ran sustain.
+        core_s: Slots times the time that they ran, core-seconds.
+        under_provisioned: Evaluations at which more arrived than the running slots sustain.
         peak_slots: Most slots that were wanted.
     """
 
@@ -88,16 +88,16 @@ class Totals:
 
 @dataclass(frozen=True)
 class Backtest:
-    """A pipeline's recorded telemetry taken through a tuner.
+    """A replay of a pipeline's recorded telemetry with a tuner.
 
     Attributes:
         pipeline: Name of the pipeline.
         tuner: Registry name of the tuner.
         options: Its options.
         evaluations: Every evaluation, oldest first; at least one.
-        recorded: What was done, in figures.
-        replayed: What the tuner would have done, in figures.
-        downtime_s: What a modelled restart cost, seconds.
+        recorded: Figures of what was done.
+        replayed: Figures of what the tuner would have done.
+        downtime_s: Downtime of a modelled restart, seconds.
     """
 
     pipeline: str
@@ -120,7 +120,7 @@ class Backtest:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The whole in figures by name: what is compared as ``<figure>_recorded`` and ``<figure>_replayed``."""
+        """All figures by name, compared ones as ``<figure>_recorded`` and ``<figure>_replayed``."""
         count = len(self.evaluations)
         # "looks" is the former name of "evaluations", for one release
         figures: dict[str, float] = {"evaluations": count, "looks": count}
@@ -133,14 +133,14 @@ class Backtest:
 
 @dataclass(frozen=True)
 class BacktestSummary:
-    """What came of a Backtest (a row of ``control/replays``).
+    """The result of a Backtest (a row of ``control/replays``).
 
     Attributes:
         pipeline: Name of the pipeline.
         time: When it was made (UTC).
         tuner: Registry name of the tuner.
         options: Its options.
-        sentence: What would have been.
+        sentence: Its result, for a person.
         figures: :attr:`Backtest.figures`.
         run_id: The MLflow run; None without one.
     """

@@ -1,8 +1,7 @@
-"""Contracts to JSON and back: what the lake and the run folder store is read again as the same objects.
+"""Convert contracts to JSON and back: the lake and the run folder return the same objects that they stored.
 
 Times are written as ISO 8601 in UTC, and numbers that JSON does not have (nan and the infinities) as null. Pydantic
-reads them into the plain dataclasses of this package; it ignores keys that they do not have, which a newer release may
-have written.
+reads them into the plain dataclasses of this package. It ignores unknown keys, which a newer release may have written.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ def to_json(value: Any) -> str:
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """Return what ``to_plain`` made of a ``kind``.
+    """Return the ``kind`` that ``to_plain`` was given.
 
     Raises:
-        ValueError: If it is none: the keys that are wrong, and why.
+        ValueError: If the value fits no ``kind``: the keys that are wrong, and why.
     """
     try:
         return cast(T, _validator(cast(Any, kind)).validate_python(value))
@@ -59,10 +58,10 @@ def from_plain(kind: type[T], value: Any) -> T:
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """Return what ``to_json`` made of a ``kind``.
+    """Return the ``kind`` that ``to_json`` was given.
 
     Raises:
-        ValueError: If it is none: the keys that are wrong, and why.
+        ValueError: If the text fits no ``kind``: the keys that are wrong, and why.
     """
     try:
         return cast(T, _validator(cast(Any, kind)).validate_json(text))
@@ -82,7 +81,7 @@ def _validator(kind: Any) -> SchemaValidator:
 
 
 def _as_stored(schema: Any) -> Any:
-    """Return pydantic's schema of a type with null for any number that was not finite, and all times in UTC."""
+    """Return pydantic's schema of a type, with null for any number that was not finite, and all times in UTC."""
     if isinstance(schema, list):
         return [_as_stored(part) for part in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What an app gets if more arrives before the next evaluation: planned ahead, carried out by its driver's agent."""
+"""Slots for more arrival before the next evaluation: planned ahead, carried out by the driver's agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ALIKE = 0.15
-"""Relative change of a threshold that is no news."""
+"""Relative change of a threshold that does not count as news."""
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,10 @@ class Contingency:
 
     Attributes:
         app: The app.
-        slots: What it gets: more than it has.
-        above_rows_per_s: The rate above which it gets them; None if a batch that runs for too long is the sign.
-        for_s: By how many seconds' worth of that rate more has to arrive, or how long the batch has to run, seconds.
-        why: Why the sign is no rate, for a person; else empty.
+        slots: Slots that it gets, more than it has.
+        above_rows_per_s: Arrival rate above which it gets them; None if a batch that runs for too long is the sign.
+        for_s: Excess rows that must arrive, in seconds of that rate, or how long the batch must run, seconds.
+        why: Why the sign is not a rate, for a person; empty if it is one.
     """
 
     app: str
@@ -30,7 +30,7 @@ class Contingency:
 
 @dataclass(frozen=True)
 class ContingencyPlan:
-    """The lines that a Deployment's agents may carry out, one of them and once; a version with other slots has none.
+    """The lines of a Deployment, of which its agents may carry out one, once; a version with other slots has none.
 
     Attributes:
         decision_id: The Decision that it comes from.
@@ -47,7 +47,7 @@ class ContingencyPlan:
     lapses_s: float = 300.0
 
     def renews(self, former: ContingencyPlan | None) -> bool:
-        """Say whether it differs from a former plan by more than what measuring the same load again changes."""
+        """Return whether it differs from a former plan by more than repeated measurements of the same load."""
         if former is None:
             return bool(self.lines)
         terms = (self.max_total_slots, self.quiet_hours, self.lapses_s, len(self.lines))
@@ -64,15 +64,15 @@ def _alike(line: Contingency, former: Contingency) -> bool:
 
 
 def describe(lines: Sequence[Contingency]) -> str:
-    """Return lines for a person, one sentence per app; empty without any."""
+    """Describe lines, one sentence per app; empty without any."""
     sentences = []
     for app in dict.fromkeys(line.app for line in lines):
         parts = [_part(line) for line in lines if line.app == app]
-        sentences.append(f"{app}, if {', '.join(parts)}.")
+        sentences.append(f"{app} gets {', '.join(parts)}.")
     return " ".join(sentences)
 
 
 def _part(line: Contingency) -> str:
     if line.above_rows_per_s is None:
-        return f"a batch runs for more than {line.for_s:.0f} s: {line.slots} slots ({line.why})"
-    return f"more than {line.above_rows_per_s:.3g} rows/s arrive: {line.slots} slots"
+        return f"{line.slots} slots if a batch runs for more than {line.for_s:.0f} s ({line.why})"
+    return f"{line.slots} slots if more than {line.above_rows_per_s:.3g} rows/s arrive"

@@ -1,4 +1,4 @@
-"""What optimizers propose, what was decided, and what then happened."""
+"""What optimizers propose, what was decided, and what happened."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from millrace.model.placement import PlacementPlan
 from millrace.model.signals import Signals
 
 Memory = Mapping[str, Any]
-"""What an optimizer keeps between evaluations: a JSON value, stored with each decision."""
+"""What an optimizer remembers between evaluations: a JSON value, stored with each decision."""
 
 
 class Action(StrEnum):
-    """What became of an evaluation."""
+    """The result of an evaluation."""
 
     APPLY = "apply"
     ADVISE = "advise"
@@ -30,7 +30,7 @@ class Action(StrEnum):
 
 
 CARRIED_OUT = (Action.APPLY, Action.ROLL_BACK)
-"""Actions that become a version without anybody being asked."""
+"""Actions that become a version without anyone's approval."""
 
 
 class Outcome(StrEnum):
@@ -46,12 +46,12 @@ class Outcome(StrEnum):
 
 
 SUCCEEDED = (Outcome.READY, Outcome.STOPPED, Outcome.FINISHED)
-"""Outcomes of what was wanted."""
+"""Outcomes that were wanted."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one optimizer wants.
+    """The proposal of one optimizer.
 
     Attributes:
         optimizer: Its registry name, for example ``conttune``.
@@ -61,11 +61,11 @@ class Proposal:
         predicted: Predicted effect by name with unit suffix, for example
             ``{"processing_ability_rows_per_s": 310.0, "utilisation_ratio": 0.71}``.
         curve: The model's curve for pictures and replay: columns of equal length by name, for example
-            ``parallelism``, ``mean``, ``low``, ``high`` (rows a second); empty without a model.
+            ``parallelism``, ``mean``, ``low``, ``high`` (rows per second); empty without a model.
         training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
-        placement: Where state partitions are to run; None for "as they do", and from optimizers that place none.
-        admission: Where the input streams are to enter; None without news of them, and from optimizers that admit none.
-        contingencies: What to do if more arrives before the next evaluation than its slots can sustain, by rising
+        placement: Plan for the state partitions; None to leave them, and from optimizers that place none.
+        admission: Plan for the input streams; None without news of them, and from optimizers that admit none.
+        contingencies: Plan for more arrival before the next evaluation than its slots can sustain, by rising
             slots; empty without a model.
     """
 
@@ -82,7 +82,7 @@ class Proposal:
 
     @property
     def planned(self) -> bool:
-        """Whether it has a plan to show: one that acts and leaves everything as it is has none."""
+        """Whether it has a plan to show; a plan that acts but changes nothing is not shown."""
         plan = self.admission
         return self.placement is not None or (plan is not None and (bool(self.changes) or not plan.acts))
 
@@ -95,7 +95,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class GuardOutcome:
-    """What one guard said: ``passed``, or a veto with its reason."""
+    """The answer of one guard: ``passed``, or a veto with its reason."""
 
     guard: str
     passed: bool
@@ -104,30 +104,30 @@ class GuardOutcome:
 
 @dataclass(frozen=True)
 class Decision:
-    """An evaluation and what became of it, holds included (a row of ``control/decisions``).
+    """An evaluation and its result, holds included (a row of ``control/decisions``).
 
     Attributes:
         decision_id: Unique id; sorts by time.
         pipeline: Name of the pipeline.
         time: When it was decided (UTC).
-        action: What became of it.
+        action: Its result.
         reason_code: Machine-readable reason.
         sentence: The reason for a person.
-        signals: What was measured; None if it never got that far.
-        base_version: The Deployment version it was decided on; None without one.
+        signals: The measurements; None if it never got that far.
+        base_version: The Deployment version that it started from; None without one.
         proposals: Every optimizer's proposal.
         predicted: Predicted effect of the accepted proposals.
         guards: Trace of the guards in their order.
         target: The content to apply; None unless the action is apply, await or roll back.
-        contingencies: What is planned for more arrival before the next evaluation, as far as the guards allow it; the
-            driver's agent carries it out where the mode is ``auto``.
+        contingencies: Slots planned for more arrival before the next evaluation, as far as the guards allow it; the
+            driver's agent carries them out if the mode is ``auto``.
         models: Registered models used, by name: version.
-        config_hash: Hash of the spec it ran under.
+        config_hash: Hash of the spec in force.
         mlflow_run_id: The MLflow run of a change; None for holds.
-        cursor_version: Version of ``telemetry/batches`` it read up to, where the next one goes on; None for a Decision
-            without an evaluation (a veto of a stale apply, a roll-back).
+        cursor_version: Version of ``telemetry/batches`` it read up to, at which the next evaluation continues; None for
+            a Decision without an evaluation (a veto of a stale apply, a roll-back).
         cursor_until: Time it read up to (UTC).
-        cursor_table: Id of the table that ``cursor_version`` is a version of; None if it was not noted.
+        cursor_table: Id of the table of ``cursor_version``; None if it was not noted.
     """
 
     decision_id: str
@@ -152,7 +152,7 @@ class Decision:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """The changes that lead to its target; none without one."""
+        """The changes that lead to its target; none without a target."""
         target = self.target
         return (
             () if target is None else tuple(c for p in self.proposals for c in p.changes if target.value(c) == c.value)
@@ -160,7 +160,7 @@ class Decision:
 
 
 RESTART, LIVE = "T2", "T1"
-"""Tiers of a Reconfiguration: a driver is started anew, or gets other executors while its queries run."""
+"""Tiers of a Reconfiguration: a driver is restarted, or gets other executors while its queries run."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,13 @@ class Reconfiguration:
         from_version: The Deployment version before; None for a first start.
         to_version: The version after; None for a stop.
         generation: Generation of the driver that was started; None for a stop.
-        started: When it began (UTC).
+        started: When it started (UTC).
         ended: When it was ready or had failed (UTC); None while open.
-        downtime_s: From the predecessor's last commit to the successor's first; None where there is no
+        downtime_s: From the predecessor's last commit to the successor's first; None if there is no
             predecessor.
         outcome: How it ended.
         error: Why it failed, in one line; None otherwise.
-        achieved: What the next evaluations measured, same keys as the Decision's ``predicted``.
+        achieved: Measurements of the next evaluations, under the keys of the Decision's ``predicted``.
     """
 
     pipeline: str

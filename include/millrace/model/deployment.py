@@ -1,4 +1,4 @@
-"""The desired state of a pipeline, and how a change to it is named."""
+"""The desired state of a pipeline, and its changes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from millrace.model.join import JoinSettings
 from millrace.model.submit_conf import task_cpus, tasks_at_once
 
 NOWHERE = -1
-"""What stands for no table, where a stream leaves, and for no worker, where a partition has none of its own."""
+"""Stands for no table if a stream leaves, and for no executor if a partition has none assigned."""
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
 EXECUTOR_MEMORY, PLACEMENT, MAX_PARALLELISM = "executor_memory_mb", "placement", "max_parallelism"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
-"""Fields of a join's settings, by what changes call them."""
+"""Fields of a join's settings, by their names in changes."""
 BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY = "decision", "verification", "contingency"
-"""Authors of versions that nobody asked for: of a Decision, of one that undoes another, and of a plan made ahead."""
+"""Authors of versions that no person asked for: a Decision, one that undoes another, and a plan made ahead."""
 LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
-"""Fields whose changes never start a driver: a feed, the running job or its agent obeys them (tiers T0, T1)."""
+"""Fields whose changes never restart a driver: a feed, the running job or its agent follows them (tiers T0, T1)."""
 OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
 CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
@@ -31,16 +31,16 @@ CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
 
 @dataclass(frozen=True)
 class Change:
-    """One field of a Deployment from one value to another.
+    """A new value for one field of a Deployment.
 
     Attributes:
         app: The app.
         field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
-        before: What it is set to.
-        value: What it shall be.
-        operator: Whose p it is, where the field is ``parallelism``, or whose partition, where it is ``placement``.
-        stream: Which input stream, where the field is ``ingest``; else None. -1 is no table.
-        partition: Which state partition, where the field is ``placement``; else None. -1 is no worker.
+        before: Present value.
+        value: New value.
+        operator: Operator whose p or partition it is, if the field is ``parallelism`` or ``placement``.
+        stream: Input stream, if the field is ``ingest``; else None. Values of -1 stand for no table.
+        partition: State partition, if the field is ``placement``; else None. Values of -1 stand for no executor.
     """
 
     app: str
@@ -57,7 +57,7 @@ class ExecutorSize:
     """One executor of an app that runs on a cluster.
 
     Attributes:
-        cores: Its cores, >= 1; slots move in steps of the tasks that run on them at once.
+        cores: Its cores, >= 1; slots change in steps of the tasks that these run at once.
         memory_mb: Its heap, MiB.
     """
 
@@ -74,15 +74,15 @@ class AppDeployment:
         args: The script's arguments.
         slots: Tasks that can run at once, >= 1, on all executors, or in the driver if it has none.
         memory_mb: Driver memory, MiB.
-        max_parallelism: Shuffle partitions; state is repartitioned before a driver starts with another number of them.
+        max_parallelism: Shuffle partitions; if their number changes, state is repartitioned before the driver starts.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
-        parallelism: p of each operator that is set by itself, by operator id; empty where the stages of the app
+        parallelism: p of each operator that is set by itself, by operator id; empty if the stages of the app
             take turns on its slots.
-        executor: What its slots are made of on a cluster; None where the driver runs everything itself.
-        placement: Worker that each state partition runs on, -1 for any, by operator as :func:`operator_name` names it.
-            Operators that it does not name are spread evenly. Workers are the app's executors by number: who takes a
-            lost one's place takes its number.
-        script_hash: Hash of the script's text when it was deployed; empty where it was not noted.
+        executor: Size of its executors on a cluster; None if the driver runs everything itself.
+        placement: Executor that each state partition runs on, -1 for any, by operator (see :func:`operator_name`).
+            Partitions of unnamed operators are spread evenly. Executors are numbered; a replacement gets the number of
+            the lost executor.
+        script_hash: Hash of the script's text when it was deployed; empty if it was not noted.
     """
 
     script: str
@@ -103,7 +103,7 @@ class AppDeployment:
 
     @property
     def task_cpus(self) -> int:
-        """Cores that one task takes."""
+        """Cores per task."""
         return task_cpus(self._conf)
 
     @property
@@ -117,21 +117,21 @@ class AppDeployment:
         return conf if isinstance(conf, Mapping) else {}
 
     def slots_of(self, executors: int) -> int:
-        """Return the slots that so many executors give the app, at most those that it wants."""
+        """Return the slots that a number of executors gives the app, at most those that it wants."""
         return self.slots if self.executor is None else min(self.slots, executors * self.slots_per_executor)
 
     @property
     def restart_content(self) -> AppDeployment:
-        """The app without what its driver changes while it runs (tier T1): how many executors, and what runs where."""
+        """The app without what its driver changes while it runs (tier T1): its executors, and what runs on them."""
         return self if self.executor is None else replace(self, slots=0, placement={})
 
     @property
     def live_content(self) -> tuple[object, ...]:
-        """What its driver changes while it runs."""
+        """The part of the app that its driver changes while it runs."""
         return () if self.executor is None else (self.slots, self.placement)
 
     def value(self, change: Change) -> int | None:
-        """Return what the field that a change names is set to; None if there is no such operator."""
+        """Return the present value of a change's field; None if there is no such operator."""
         if change.field == PARALLELISM:
             return self.parallelism.get(change.operator or "")
         if change.field == EXECUTOR_MEMORY:
@@ -147,7 +147,7 @@ class AppDeployment:
         if change.field == EXECUTOR_MEMORY and self.executor is not None:
             return replace(self, executor=replace(self.executor, memory_mb=int(change.value)))
         if change.field == MAX_PARALLELISM:
-            return replace(self, max_parallelism=int(change.value), placement={})  # it named the former partitions
+            return replace(self, max_parallelism=int(change.value), placement={})  # the old one names old partitions
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
     def _worker_of(self, operator: str, partition: int) -> int | None:
@@ -168,10 +168,10 @@ class AppDeployment:
 
 
 def operator_name(query: str, operators: Sequence[int]) -> str:
-    """Return the name of stateful operators that one stage runs, so that their partitions move together.
+    """Return the name of the stateful operators that one stage runs, whose partitions move together.
 
     Args:
-        query: Name of the query, or its id where it has none.
+        query: Name of the query, or its id if it has none.
         operators: Spark's numbers of the operators, at least one.
     """
     return f"{query}/{'+'.join(map(str, sorted(operators)))}"
@@ -186,18 +186,18 @@ class Deployment:
     Attributes:
         pipeline: Name of the pipeline.
         version: >= 1.
-        running: False if the pipeline is to be stopped.
+        running: False if the pipeline should be stopped.
         apps: Its apps by name.
-        author: Who made it: ``decision``, ``reconciler`` or a person.
+        author: Who made it: ``decision``, ``verification``, ``contingency``, ``reconciler`` or a person.
         decision_id: The Decision it comes from; None for a launch or a person's change.
         reason: One sentence.
-        ingest: Number of the ingest table that each input stream enters at, by stream; empty where its feed decides.
+        ingest: Number of the ingest table that each input stream enters at, by stream; empty if its feed decides.
         join: Settings of its stream join; None without one.
         detached: True while its job runs on without Millrace: nothing is evaluated, started or stopped.
-        source: Hash of what the spec and its script said when they were last taken over; empty where it was not noted.
-            A roll-back keeps it: what was undone is not taken over again before it has changed.
-        finished: When its script ended by itself, with nothing left to do, so that it does not run any more (UTC).
-        contingencies: What its agents may do at once if more arrives; None where they wait for evaluations.
+        source: Hash of the spec and its script when they were last taken over; empty if it was not noted. A roll-back
+            keeps it, so what was undone is not taken over again until it changes.
+        finished: When its script ended by itself with nothing left to do (UTC); it does not run any more.
+        contingencies: Plan that its agents may carry out at once if more arrives; None if they wait for evaluations.
     """
 
     pipeline: str
@@ -216,38 +216,38 @@ class Deployment:
 
     @property
     def state(self) -> str:
-        """How it is to be: ``running``, ``detached``, ``finished`` or ``stopped``."""
+        """Its desired state: ``running``, ``detached``, ``finished`` or ``stopped``."""
         if self.running:
             return "detached" if self.detached else "running"
         return "stopped" if self.finished is None else "finished"
 
     @property
     def sizeable(self) -> bool:
-        """Whether its telemetry says how it should run: now, or at its next launch where it has finished."""
+        """Whether its telemetry shows how it should run, now or, if it has finished, at its next launch."""
         return self.running or self.finished is not None
 
     @property
     def kept_running(self) -> bool:
-        """Whether Millrace is to keep it running."""
+        """Whether Millrace keeps it running."""
         return self.running and not self.detached
 
     @property
     def slots(self) -> int:
-        """Slots that it holds: none where it is stopped."""
+        """Slots that it holds; 0 if it is stopped."""
         return sum(app.slots for app in self.apps.values()) if self.running else 0
 
     def restarts(self, other: Deployment) -> bool:
-        """Return whether the way to another content starts a driver anew (tier T2)."""
+        """Return whether a change to another content restarts a driver (tier T2)."""
         before, after = ({name: app.restart_content for name, app in d.apps.items()} for d in (self, other))
         return before != after
 
     @property
     def content(self) -> tuple[object, ...]:
-        """All that changes can change: two versions of equal content differ by number and history only."""
+        """Everything that changes can change; versions of equal content differ only in number and history."""
         return self.apps, self.ingest, self.join
 
     def value(self, change: Change) -> float | None:
-        """Return what a change's field is set to: -1 for a stream that has no table, None for what does not exist."""
+        """Return the value of a change's field: -1 for a stream without a table, None for what does not exist."""
         if change.field in JOIN_FIELDS:
             return None if self.join is None else getattr(self.join, JOIN_FIELDS[change.field])
         if change.field == INGEST:
@@ -274,12 +274,12 @@ class Deployment:
                 apps[change.app] = apps[change.app].changed(change)
         apps |= {name: apps[name].placed(of_app) for name, of_app in placed.items()}
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
-        plan = self.contingencies if apps == self.apps else None  # it was made for other slots
+        plan = self.contingencies if apps == self.apps else None  # the plan was made for the former slots
         content = replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
         return replace(content, contingencies=plan)
 
     def _check(self, change: Change) -> None:
-        """Raise a MillraceError if what a change names does not exist."""
+        """Raise a MillraceError if a change names something that does not exist."""
         if change.app not in self.apps:
             raise MillraceError("change.app", change.app, ", ".join(sorted(self.apps)), "Name an app of the pipeline.")
         if change.field not in CHANGEABLE:

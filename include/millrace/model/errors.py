@@ -1,4 +1,4 @@
-"""What a person sees when something cannot go on."""
+"""Errors and outcomes if something cannot continue."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ class MillraceError(Exception):
     """A problem that a person can fix: key, value, allowed range and remedy.
 
     Args:
-        key: What is wrong, by the name the person knows it: a spec key, a table, a command's argument.
+        key: The wrong item, by a name that the person knows: a spec key, a table, a command's argument.
         value: Its value; never a secret.
         allowed: The allowed range or form, as text.
-        remedy: What to do about it, as one sentence.
+        remedy: The remedy, as one sentence.
     """
 
     def __init__(self, key: str, value: object, allowed: str, remedy: str) -> None:
@@ -27,4 +27,4 @@ class Conflict(Exception):  # noqa: N818 - an outcome: somebody else was first
 
 
 class Settled(Exception):  # noqa: N818 - an outcome: there is nothing left to do
-    """A Decision has ended already, as a version or as a veto, and nothing more comes of it."""
+    """A Decision has already ended, as a version or as a veto; nothing more will come of it."""

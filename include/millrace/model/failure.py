@@ -1,7 +1,7 @@
-"""Why something failed, in one line: the cause with its error class and first sentence, out of any exception's text.
+"""Find why something failed, in one line: the error class and first sentence of the cause, from any exception's text.
 
 The whole text belongs in a log. Spark, Delta and py4j wrap a cause several times and add stack traces, plans and
-schemas, and Python's own tracebacks come inside Java's. What a person needs is the innermost cause.
+schemas, and Python's own tracebacks are inside Java's. A person needs the innermost cause.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 LIMIT = 200
 """Longest reason, characters."""
 OUR_LIMIT = 500
-"""Longest reason that is an error of Millrace's own: those are written to be read whole."""
+"""Longest reason of Millrace's own errors, which are written to be read whole."""
 OURS = "MillraceError"
 UNKNOWN = "no error is known"
 CURED = (
@@ -22,15 +22,15 @@ CURED = (
     "DELTA_STREAMING_METADATA_EVOLUTION",
     "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
 )
-"""Error classes, by their beginning, of queries that only have to be restarted: they read the new schema then."""
+"""Prefixes of the error classes of queries that only need a restart: they then read the new schema."""
 
 _NAME = r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*"
 _BEHIND = re.compile(r"=== Streaming Query ===|\n(?:JVM stacktrace:|Driver stacktrace:|== SQL|== DataFrame ==)")
-"""What follows is no part of the cause."""
+"""Text from here on is no part of the cause."""
 _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = re.compile(r"\n\n(?:During handling of the above|The above exception was)")
 _RAISED = re.compile(rf"{_NAME}(?::\s.*)?$")
-"""How a traceback ends; exceptions may be called anything."""
+"""How a traceback ends; exceptions may have any name."""
 _FRAME = re.compile(r"\n\s+(?:at [\w.$/<>]+(?:\(|$)|\.\.\. \d+ more)", re.MULTILINE)
 _CAUSED_BY = re.compile(r"^\s*Caused by: (?!\[CIRCULAR)", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}\b")
@@ -56,7 +56,7 @@ _WRAPPERS = tuple(
         r"ExecutorLostFailure \([^)]*\) Reason: ",
     )
 )
-"""What is put around a cause."""
+"""Text that is put around a cause."""
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code:? ?(\d+)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(.*?[.!?])(?=\s+[A-Z'\"`(\[]|\s*$)", re.DOTALL)
 """A sentence ends at a full stop before a capital letter, a quote or a bracket: "e.g. this" continues."""
@@ -79,23 +79,23 @@ def reason(error: BaseException) -> str:
 
 
 def reason_of(text: str) -> str:
-    """Return the same of an exception's text with its type, as a traceback, a log or Java prints it."""
+    """Return the same for an exception's text with its type, as a traceback, a log or Java prints it."""
     return _named("", text)
 
 
 def in_sentence(reason: str | None) -> str:
-    """Return a reason without its full stop, for the middle of a sentence; what stands for one if it is None."""
+    """Return a reason without its full stop, for the middle of a sentence, or a phrase if it is None."""
     return (reason or UNKNOWN).rstrip(". ")
 
 
 def restart_cures(reason: str) -> bool:
-    """Return whether a failure, by its reason, only asks for the query to be restarted."""
+    """Return whether a failure's reason only requires a restart of the query."""
     found = _CLASSED.match(reason)
     return found is not None and found[1].startswith(CURED)
 
 
 def killed_by(code: int) -> str | None:
-    """Return the name of the signal that an exit code stands for, None if it stands for none."""
+    """Return the name of the signal that an exit code stands for; None if there is none."""
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
         return signal.Signals(number).name
@@ -114,7 +114,7 @@ def _named(name: str, text: str) -> str:
 
 
 def _cause(name: str, text: str) -> tuple[str, str]:
-    """Return the type of the innermost cause, empty if nothing names it, and its message."""
+    """Return the type of the innermost cause (empty if unnamed) and its message."""
     inner = _innermost(text)
     if (not name or inner != _before_frames(text)) and (printed := _PRINTED.fullmatch(inner)) is not None:
         name, inner = printed[1], printed[2] or ""
@@ -153,12 +153,12 @@ def _untyped(text: str) -> str:
 
 
 def _before_frames(text: str) -> str:
-    """Return what comes before a stack trace or a plan."""
+    """Return the text before a stack trace or a plan."""
     return _FRAME.split(_BEHIND.split(text, maxsplit=1)[0], maxsplit=1)[0].strip()
 
 
 def _raised(traceback: str) -> str | None:
-    """Return what a traceback's frames end in, with all the lines of its message."""
+    """Return the exception after a traceback's frames, with all the lines of its message."""
     lines = traceback.splitlines()[1:]
     at = (n for n, line in enumerate(lines) if line.strip() and not line[:1].isspace())
     first = next((n for n in at if _RAISED.match(lines[n])), None)
@@ -170,7 +170,7 @@ def _raised(traceback: str) -> str | None:
 
 
 def _first_sentence(text: str) -> str:
-    """Return a text's first sentence; one that a list or a schema follows ends with its colon."""
+    """Return a text's first sentence, which ends at a colon if a list or a schema follows."""
     lines = []
     for line in text.strip().splitlines():
         if not line.strip():

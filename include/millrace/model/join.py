@@ -1,6 +1,6 @@
-"""A windowed stream join: what it joins, how it is set, and what one period measured of it.
+"""A windowed stream join: its definition, its settings, and what one period measured of it.
 
-The workers of a join share the window of its streams: each keeps a part of it, and every new tuple meets all parts.
+The workers of a join share the window of its streams: each keeps a part, and every new tuple meets all parts.
 A **task** is one join predicate; all tasks of a join share its streams, which are read and passed on once.
 """
 
@@ -23,8 +23,8 @@ class JoinStream:
         source: Folder of its Delta table.
         time: Column of its event time.
         columns: SQL expression of each column that tasks use or results show, by column name.
-        late_s: How much later than newer tuples of the stream a tuple may come, seconds of event time, >= 0. What
-            comes later still is dropped and counted.
+        late_s: How much later than newer tuples of the stream a tuple may come, seconds of event time, >= 0. Tuples
+            that come even later are dropped and counted.
     """
 
     name: str
@@ -42,12 +42,12 @@ class JoinTask:
     ``after_s <= time of the right - time of the left <= before_s``.
 
     Attributes:
-        name: Its name, which its results table has too.
+        name: Its name, also of its results table.
         left: Name of a stream.
         right: Name of a stream.
         on: Pairs (column of the left, column of the right); may be empty.
-        after_s: Least distance in event time, seconds; negative where the right may come first.
-        before_s: Greatest distance.
+        after_s: Smallest distance in event time, seconds; negative if the right may come first.
+        before_s: Largest distance.
         left_where: SQL condition on the left's columns; empty for all tuples.
         right_where: The same of the right.
     """
@@ -64,14 +64,14 @@ class JoinTask:
 
 @dataclass(frozen=True)
 class JoinDefinition:
-    """What a join's job gets when it starts.
+    """Input of a join's job when it starts.
 
     Attributes:
         streams: Its streams.
         tasks: Its tasks.
-        results: Folder under which each task has its results table.
+        results: Folder with a results table per task.
         checkpoint: Folder of the query's checkpoint.
-        capacity: W, tuples of the window that a worker is to keep at most, >= 2.
+        capacity: W, most tuples of the window that a worker should keep, >= 2.
     """
 
     streams: tuple[JoinStream, ...]
@@ -89,11 +89,11 @@ class JoinDefinition:
 
 @dataclass(frozen=True)
 class JoinSettings:
-    """What a job obeys between two batches (part of a Deployment, tier T0).
+    """Settings that a job applies between two batches (part of a Deployment, tier T0).
 
     Attributes:
-        workers: m, workers that new tuples are kept by, >= 1.
-        block: Tuples of a block, >= 1.
+        workers: m, number of workers that keep new tuples, >= 1.
+        block: Tuples per block, >= 1.
         shed: Share of the new tuples that is dropped, 0..1.
     """
 
@@ -104,7 +104,7 @@ class JoinSettings:
 
 @dataclass(frozen=True)
 class JoinSignals:
-    """What one period measured of a join.
+    """Measurements of a join in one period.
 
     Attributes:
         workers: m in force at the period's end.
@@ -112,11 +112,11 @@ class JoinSignals:
         shed: Shed ratio in force.
         capacity: W.
         window_s: phi, how long the streams' tuples stay in the window at most, seconds of event time.
-        window_tuples: Tuples that each worker keeps at the end of the period, of workers on their way out too; None
-            where the telemetry lost it.
-        offered: Tuples that the whole window would hold had nothing been shed; None if unknown.
+        window_tuples: Tuples that each worker keeps at the end of the period, including workers that are leaving; None
+            if the telemetry lost it.
+        offered: Tuples that the whole window would hold without shedding; None if unknown.
         offered_before: The same at the end of the period before; None if unknown.
-        arrived: Tuples that came in the period, by stream, what was shed included.
+        arrived: Tuples that came in the period, by stream, including shed ones.
         dropped: Tuples that were shed in the period, by stream.
         messages: Blocks that workers received in the period.
         bytes: Their size.

@@ -1,4 +1,4 @@
-"""The section ``join`` of a pipeline spec: streams that are joined over a window, and the workers that share it."""
+"""The section ``join`` of a pipeline spec: streams joined over a window, and the workers that share it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Name = Annotated[str, Field(pattern=NAME)]
 Text = Annotated[str, Field(min_length=1)]
 
 BLOCKS = 40
-"""Blocks that fill a worker, where a spec does not say how large they are."""
+"""Blocks that fill a worker if the spec sets no block size."""
 
 
 def _columns(value: Any) -> Any:
-    """Take a list of names as columns that are shown as they are."""
+    """Turn a list of names into columns of the same names."""
     names = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     return {name: name for name in value} if names else value
 
 
 def _pairs(value: Any) -> Any:
-    """Take a mapping as its pairs, and a plain name as the column of both sides."""
+    """Turn a mapping into pairs, and a plain name into a column of both sides."""
     if isinstance(value, dict):
         return list(value.items())
     if not isinstance(value, list | tuple):
@@ -33,43 +33,43 @@ def _pairs(value: Any) -> Any:
 
 
 def _span(value: Any) -> Any:
-    """Take a number as the distance to both sides."""
+    """Turn a number into a distance in both directions."""
     return (-value, value) if isinstance(value, int | float) else value
 
 
 class StreamOfJoin(Strict):
     """An input stream of a join."""
 
-    source: Text = Field(description="Folder of its Delta table; ${MILLRACE_HOME} is replaced")
-    time: Text = Field(description="Column of its event time")
+    source: Text = Field(description="Folder of the stream's Delta table; ${MILLRACE_HOME} is replaced")
+    time: Text = Field(description="Event-time column")
     columns: Annotated[
         dict[Column, Text],
         BeforeValidator(_columns, json_schema_input_type=dict[Column, Text] | list[Column]),
-        Field(min_length=1, description="SQL expression of each column that tasks use or results show, or plain names"),
+        Field(min_length=1, description="SQL expression of each column that tasks or results use, or a list of names"),
     ]
     late_s: Annotated[float, Field(ge=0)] = Field(
         0.0,
-        description="Seconds of event time that a tuple may come later than newer ones; later still it is dropped",
+        description="Seconds of event time by which a tuple may be late; later tuples are dropped",
     )
 
 
 class TaskOfJoin(Strict):
-    """A join predicate over two of the streams, or over one twice."""
+    """A join predicate over two of the streams, or over one stream twice."""
 
-    left: str = Field(description="Name of a stream")
-    right: str = Field(description="Name of another, or the same")
+    left: str = Field(description="Name of the left stream")
+    right: str = Field(description="Name of the right stream; may be the same")
     on: Annotated[
         tuple[tuple[str, str], ...],
         BeforeValidator(_pairs, json_schema_input_type=dict[str, str] | list[str | tuple[str, str]]),
-        Field(description="Columns that are equal: [left, right] pairs, left: right, or names that both sides have"),
+        Field(description="Columns that must be equal: [left, right] pairs, left: right, or names on both sides"),
     ] = ()
     within_s: Annotated[
         tuple[float, float],
         BeforeValidator(_span, json_schema_input_type=float | tuple[float, float]),
-        Field(description="Time of the right less that of the left, seconds: [least, greatest], or n for [-n, n]"),
+        Field(description="Event time of right minus left, seconds: [least, greatest], or n for [-n, n]"),
     ]
-    left_where: str = Field("", description="SQL condition on the left's columns")
-    right_where: str = Field("", description="SQL condition on the right's columns")
+    left_where: str = Field("", description="SQL condition on columns of the left stream")
+    right_where: str = Field("", description="SQL condition on columns of the right stream")
 
     @model_validator(mode="after")
     def _is_a_span(self) -> Self:
@@ -80,23 +80,25 @@ class TaskOfJoin(Strict):
 
 
 class Workers(Adapted):
-    """Bounds of a join's workers, and the workers of its first start."""
+    """Bounds of a join's workers, and their number at the first start."""
 
 
 class Join(Strict):
-    """A windowed join of streams, whose workers, block size and shed ratio change while it runs."""
+    """A windowed join of streams; its workers, block size and shed ratio change while it runs."""
 
-    streams: dict[Name, StreamOfJoin] = Field(min_length=1, description="The input streams, by name")
-    tasks: dict[Name, TaskOfJoin] = Field(min_length=1, description="Join predicates; each has a results table")
+    streams: dict[Name, StreamOfJoin] = Field(min_length=1, description="Input streams, by name")
+    tasks: dict[Name, TaskOfJoin] = Field(
+        min_length=1, description="Join predicates, by name; each has a results table"
+    )
     results: Text = Field(description="Folder of the tasks' results tables; ${MILLRACE_HOME} is replaced")
     checkpoint: Text = Field(description="Folder of the query's checkpoint; ${MILLRACE_HOME} is replaced")
-    capacity: Annotated[int, Field(ge=2)] = Field(description="Tuples of the window that a worker is to keep at most")
+    capacity: Annotated[int, Field(ge=2)] = Field(description="Most tuples of the window that a worker should keep")
     workers: Workers = Workers()
     block: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Tuples of a block at the first start; a 40th of capacity by default"
+        None, description="Tuples per block at the first start; by default capacity / 40"
     )
     expected_rows_per_s: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Rows a second of event time of all streams together, as far as it is known beforehand"
+        None, description="Rows per second of event time of all streams together, if known in advance"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer esj")
 
@@ -134,7 +136,7 @@ class Join(Strict):
 
     @property
     def window_s(self) -> float:
-        """How long a tuple of the streams can find partners at most, seconds of event time."""
+        """Longest time for which a tuple can find partners, seconds of event time."""
         return max(self.definition.window_s(name) for name in self.streams)
 
     @property
@@ -143,6 +145,6 @@ class Join(Strict):
         return JoinSettings(self.workers.start, self.block or max(1, self.capacity // BLOCKS))
 
     def kept(self, settings: JoinSettings) -> JoinSettings:
-        """Return the settings that adaptation has come to, within these bounds."""
+        """Return adapted settings, limited to these bounds."""
         workers = min(max(settings.workers, self.workers.min), self.workers.max)
         return JoinSettings(workers, min(settings.block, self.capacity // 2), settings.shed)

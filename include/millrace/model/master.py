@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 LOCAL, EMBEDDED, YARN = "local", "embedded", "yarn"
-"""The driver itself, the cluster of the local stack, and Hadoop's, whose address is in its own settings."""
+"""The driver itself, the local stack's cluster, and Hadoop's, whose address is in Hadoop's own settings."""
 _HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[\w.\-]+):\d+"
 PATTERN = rf"^({LOCAL}|{EMBEDDED}|{YARN}|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|k8s://\S+)$"
-"""A standalone cluster may have several masters, of which one leads; IPv6 addresses stand in brackets."""
+"""A standalone cluster may have several masters, one of which leads; IPv6 addresses are in brackets."""
 HTTPS_PORT = 443
 
 
 def addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Yield the hosts and ports of ``spark://a:7077,b:7077`` or ``k8s://https://host:port``; none of other masters."""
+    """Yield the hosts and ports of ``spark://a:7077,b:7077`` or ``k8s://https://host:port``; none for other masters."""
     for address in filter(None, master.partition("://")[2].split(",")):
         authority = address.removeprefix("https://").removeprefix("http://").split("/")[0]
         host, _, port = authority.rpartition(":")
@@ -23,13 +23,13 @@ def addresses(master: str) -> Iterator[tuple[str, int]]:
 
 
 def is_loopback(master: str) -> bool:
-    """Say whether only this machine reaches a master, so that its executors run here, too."""
+    """Return whether only this machine reaches a master, so its executors run here too."""
     hosts = [host for host, _ in addresses(master)]
     return master == LOCAL or (bool(hosts) and all(map(is_loopback_host, hosts)))
 
 
 def is_loopback_host(host: str) -> bool:
-    """Say whether an address is one that only this machine reaches."""
+    """Return whether only this machine reaches an address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""The section ``placement`` of a pipeline spec: state partitions are placed on the app's executors."""
+"""The section ``placement`` of a pipeline spec: place state partitions on the app's executors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from millrace.model.spec_base import Strict
 
 
 class Placement(Strict):
-    """On which executors the state partitions of the app sit."""
+    """Places the app's state partitions on its executors."""
 
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer albic")

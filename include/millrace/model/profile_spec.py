@@ -1,4 +1,4 @@
-"""The section ``profile`` of a pipeline spec: what the input streams of the source table are."""
+"""The section ``profile`` of a pipeline spec: the input streams of the source table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from millrace.model.spec_base import Strict
 
 
 class Profile(Strict):
-    """The scheduled batch job that counts what input streams brought, on the source table."""
+    """The scheduled batch job that counts the rows of each input stream in the source table."""
 
     source: str = Field(description="Folder of the Delta source table; ${MILLRACE_HOME} is replaced")
-    time_column: str = Field(description="Column of the rows' event time")
-    period_s: int = Field(60, ge=1, description="Length of the periods that are counted, seconds of event time")
-    stream: tuple[str, ...] = Field(min_length=1, description="Columns whose values together name an input stream")
-    schedule: str = Field("*/10 * * * *", description="Cron expression of profile_<pipeline>")
+    time_column: str = Field(description="Event-time column")
+    period_s: int = Field(60, ge=1, description="Length of the counting periods, seconds of event time")
+    stream: tuple[str, ...] = Field(min_length=1, description="Columns whose values together identify an input stream")
+    schedule: str = Field("*/10 * * * *", description="Cron expression of the DAG profile_<pipeline>")
 
     @field_validator("schedule")
     @classmethod

@@ -1,4 +1,4 @@
-"""What an optimizer and a plant must offer."""
+"""The interfaces of optimizers, plants and trackers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from millrace.model.spec import PipelineSpec
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the last evaluation stopped reading.
+    """Position at which the last evaluation stopped reading.
 
     Attributes:
         telemetry_version: Version of ``telemetry/batches``; -1 for nothing yet.
         until: Its time (UTC).
-        table_id: Id of the table that the version is one of; None if it was not noted.
+        table_id: Id of the version's table; None if it was not noted.
     """
 
     telemetry_version: int = -1
@@ -38,7 +38,7 @@ class Optimizer(Protocol):
 
 @runtime_checkable
 class HasModel(Protocol):
-    """An optimizer whose decisions rest on a fitted model that is worth keeping."""
+    """An optimizer whose decisions are based on a fitted model that is worth keeping."""
 
     def model(self, training: Mapping[str, tuple[float, ...]]) -> Any:
         """Return the scikit-learn estimator fitted on a Proposal's ``training``, as the decision used it."""
@@ -49,7 +49,7 @@ class Plant(Protocol):
     """Anything that can be observed and reconfigured: Spark, a simulation, or recorded telemetry."""
 
     def observe(self, since: Cursor) -> Signals:
-        """Return what one period measured.
+        """Return the signals of one period.
 
         Raises:
             NotReady: Quietly, if nothing new was measured.
@@ -57,12 +57,12 @@ class Plant(Protocol):
         ...
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Make the plant run ``target`` and return what happened, one entry for each app that differed."""
+        """Make the plant run ``target`` and return what happened, one entry per app that differed."""
         ...
 
 
 class Tracker(Protocol):
-    """Where changes are logged. It never fails an evaluation: what it cannot log it leaves out."""
+    """Logs changes. It never fails an evaluation: it leaves out what it cannot log."""
 
     def log_change(self, spec: PipelineSpec, decision: Decision) -> tuple[str | None, Mapping[str, str]]:
         """Log a change; return the id of its run and the models used, name: version."""

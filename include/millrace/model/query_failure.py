@@ -1,4 +1,4 @@
-"""A query that fails while its driver runs on."""
+"""A query that fails while its driver keeps running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.model.failure import in_sentence
 
 @dataclass(frozen=True)
 class QueryFailure:
-    """A query that failed while its driver ran on.
+    """A query that failed while its driver kept running.
 
     Attributes:
         query: Its name, or its id if it has none.

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 
 def quiet_span(now: datetime, spans: Iterable[str]) -> str | None:
-    """Return the span that a time lies in; None if it lies in none.
+    """Return the span that contains a time; None if none does.
 
     Args:
         now: The time.
-        spans: As ``22:00-06:00``, UTC, the end excluded; one that ends before it starts ends on the next day.
+        spans: Such as ``22:00-06:00``, UTC, the end excluded; a span that ends before it starts ends on the next day.
     """
     time = now.astimezone(UTC)
     minute = time.hour * 60 + time.minute

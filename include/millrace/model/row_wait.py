@@ -1,15 +1,15 @@
-"""How long a row waits in micro-batches, and up to which rate that meets a latency goal.
+"""How long a row waits in micro-batches, and the highest rate that meets a latency goal.
 
 Symbols:
     o     fixed cost of a batch, seconds
     PA    rows per second without the fixed cost
     rho   arrival rate / PA
-    D     duration of a batch that keeps up, o / (1 - rho) without a pause between batches, else o + rho T
+    D     duration of a batch that keeps up: o / (1 - rho) without a pause between batches, else o + rho T
     T     interval of the trigger, seconds; 0 if batches follow each other as fast as possible
     L     the goal, seconds
 
-A row that arrives just after a batch has begun waits until the next one begins, max(D, T), and for that one's D. So the
-longest wait is 2 D under the default trigger, and T + o + rho T if batches end before the next trigger.
+A row that arrives just after a batch starts waits until the next one starts, max(D, T), and then for that one's D. So
+the longest wait is 2 D under the default trigger, and T + o + rho T if batches end before the next trigger.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import math
 
 
 def longest_wait_s(batch_s: float, trigger_s: float = 0.0) -> float:
-    """Return how long a row waits at most, seconds.
+    """Return the longest time that a row waits, seconds.
 
     Args:
         batch_s: D, > 0.
@@ -42,12 +42,12 @@ def batch_s(fixed_s: float, rho: float, trigger_s: float = 0.0) -> float:
 
 
 def longest_batch_s(goal_s: float, trigger_s: float = 0.0) -> float:
-    """Return D at which a row waits for the whole of the goal, seconds; not above 0 if no batch is short enough."""
+    """Return the D at which a row waits exactly as long as the goal, seconds; <= 0 if no batch is short enough."""
     return goal_s / 2 if goal_s >= 2 * trigger_s else goal_s - trigger_s
 
 
 def highest_utilisation(fixed_s: float, goal_s: float, trigger_s: float = 0.0) -> float:
-    """Return the highest rho at which no row waits longer than the goal; not above 0 if there is none.
+    """Return the highest rho at which no row waits longer than the goal; <= 0 if there is none.
 
     Args:
         fixed_s: o, >= 0.
@@ -59,7 +59,7 @@ def highest_utilisation(fixed_s: float, goal_s: float, trigger_s: float = 0.0) -
 
 
 def throughput(rows_per_s: float, fixed_s: float, batch_rows: float | None) -> float:
-    """Return the rows per second that come out of full batches: x / (o + x / PA).
+    """Return the output of full batches, rows per second: x / (o + x / PA).
 
     Args:
         rows_per_s: PA, > 0.
@@ -74,7 +74,7 @@ def sustainable(
 ) -> float:
     """Return the sustainable throughput, rows per second: the highest rate at which the goal is met.
 
-    If no rate meets it, what comes out of full batches.
+    If no rate meets the goal, it is the output of full batches.
 
     Args:
         rows_per_s: PA, > 0.

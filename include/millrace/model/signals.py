@@ -1,4 +1,4 @@
-"""What one period measured: the optimizers' only input beside the Deployment and their Memory."""
+"""Measurements of one period: the optimizers' only input, with the Deployment and their Memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from millrace.model.placement import KeyGroups
 
 @dataclass(frozen=True)
 class Observation:
-    """One measured point of processing ability (a row of ``control/observations``; the GP's training data).
+    """One measured point of throughput (a row of ``control/observations``; the GP's training data).
 
     Attributes:
-        operator: ``app`` for a whole app, ``app/operator`` for one operator of it.
+        operator: ``app`` for a whole app, ``app/query`` for one of its queries, ``app/operator`` for one operator.
         parallelism: The p that really ran, >= 1.
-        processing_ability: Rows a second that p can process, > 0.
-        noise: Standard error of the above, >= 0, rows a second.
+        processing_ability: Throughput of that p, rows per second, > 0.
+        noise: Standard error of the throughput, >= 0, rows per second.
         batches: Healthy batches behind the point, >= 1.
         time: When it was measured (UTC).
     """
@@ -39,7 +39,7 @@ class Capacity:
     """Fitted cost of an app's micro-batches: duration = fixed_s + rows / rows_per_s.
 
     Attributes:
-        parallelism: p the fit holds for, >= 1.
+        parallelism: The p of the fit, >= 1.
         fixed_s: o(p), the cost of a batch without rows, seconds, >= 0.
         rows_per_s: PA(p) of the whole app, 1 / slope, > 0.
         rows_per_s_error: Standard error of ``rows_per_s``, >= 0.
@@ -62,13 +62,13 @@ class OperatorSignals:
         name: Spark's name of the plan node.
         parallelism: Median of the p that really ran; null if unknown.
         rows_in_per_s: Mean input rate over the period.
-        useful_s_per_row: Useful time a row, waits included; null without rows.
+        useful_s_per_row: Useful time per row, waits included; null without rows.
         processing_ability: p * rows / useful time (ContTune, Section 3); null without rows.
         processing_ability_error: Standard error of the above, >= 0.
         rows_out_per_s: Mean output rate over the period.
-        output_ability: p * rows out / useful time (DS2's true output rate); of a source, what it would emit if nothing
+        output_ability: p * rows out / useful time (DS2's true output rate); for a source, what it would emit if nothing
             held it back.
-        arrival_rows_per_s: What arrives at a source from outside; null for an operator that is no source.
+        arrival_rows_per_s: Arrival rate at a source from outside; null for an operator that is no source.
         arrival_recent_rows_per_s: The same over the newest part of the period, about a third.
         backlog_rows: Rows that wait at a source at the end of the period; null for an operator that is no source.
         busy_ratio: Share of the time of its p tasks that was useful, 0..1.
@@ -98,7 +98,7 @@ class Edge:
     Attributes:
         producer: Id of the operator that emits them.
         consumer: Id of the operator that receives them.
-        rows_per_s: Mean over the period, counted where they arrive; null if unknown.
+        rows_per_s: Mean over the period, counted at the consumer; null if unknown.
     """
 
     producer: str
@@ -114,7 +114,7 @@ class QuerySignals:
         query: Its name, or its id if it has none.
         arrival_rows_per_s: Its true arrival rate.
         backlog_rows: Its rows waiting at the end of the period.
-        slots_busy: Slots that its tasks occupied on average, waits included.
+        slots_busy: Mean number of slots that its tasks occupied, waits included.
         healthy_batches: Batches that count for capacity.
         capacity: Fitted cost of its batches without the other queries' tasks; None until it can be fitted.
     """
@@ -136,43 +136,43 @@ class AppSignals:
         slots: Tasks that can run at once.
         parallelism: The p that really ran: the median over batches of min(tasks, slots).
         source_splits: True if fewer tasks than slots ran because the source offered too few splits.
-        arrival_rows_per_s: True arrival rate (change of the source's end a second), not what was processed; how it is
-            known, and whether it is only a lower bound, ``arrival_basis`` says.
-        arrival_recent_rows_per_s: The same over the newest part of the period, about a third: where it is far from the
+        arrival_rows_per_s: True arrival rate (change of the source's end per second), not the processing rate.
+            ``arrival_basis`` says how it is known, and whether it is only a lower bound.
+        arrival_recent_rows_per_s: The same over the newest part of the period, about a third. If it is far from the
             mean, the rate changed within the period. None if too little of it is known.
-        processed_rows_per_s: What was processed.
+        processed_rows_per_s: Processing rate.
         backlog_rows: Rows waiting at the end of the period.
-        backlog_growth_rows_per_s: Change of the backlog a second over the period.
+        backlog_growth_rows_per_s: Change of the backlog per second over the period.
         batches: Batches in the period, contaminated ones included.
         healthy_batches: Batches that count for capacity.
         busy_ratio: Share of the period spent inside batches, 0..1.
         backpressured_ratio: Share of the period's batches that ran without a pause and left more rows waiting
             than arrive during the longest batch that the objective plans for (:meth:`Objective.planned_batch_s`),
             0..1 (ContTune's backPressurePer, as a ratio).
-        slot_busy_ratio: Occupied task-slot time over slots * period, waits included, 0..1 (the state
+        slot_busy_ratio: Occupied slot time over slots * period, waits included, 0..1 (the state
             rule's CPU on Spark).
         capacity: Fitted cost; None until it can be fitted.
-        batch_rows_limit: Rows of a full batch where the source is read in limited batches (``maxFilesPerTrigger``
+        batch_rows_limit: Rows of a full batch if the source is read in limited batches (``maxFilesPerTrigger``
             and the like); None if no batch was full.
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
-        memory_deaths: Executors of the present size that died of memory lately.
+        memory_deaths: Executors of the present size that recently died of memory.
         executor_deaths: Executors that died since the last change, of anything but memory.
         operators: The app's operators.
-        edges: How rows go between them; empty where the app is measured as a whole only.
+        edges: Rows between the operators; empty if only the app as a whole is measured.
         arrival_basis: How the arrival rate and the backlog are known.
-        first_batches: Cost of a batch as the first batches at the present slots show it, while the app settles and more
-            rows wait than its full batches take; else None. Less certain than ``capacity``.
-        change_s: Time that recent changes of slots cost, seconds, the median: downtime, and how much longer the next
-            batches took than batches usually do. None if too few changes were measured.
-        lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) where most wait; empty
-            where the source does not tell.
-        tasks: Tasks of the stage that takes most of a batch; None where batches differ, or where it may be their number
-            that follows the slots.
-        queries: The app's queries if several run; then the rows above are counted by what they cost, as rows of their
-            mix, and what the app can process is for all of them. Empty for an app of one query.
+        first_batches: Cost of a batch from the first batches at the present slots, while the app settles or has no fit,
+            and more rows wait than its full batches read; else None. Less certain than ``capacity``.
+        change_s: Median cost of recent changes of slots, seconds: downtime, plus the time that the next batches took
+            beyond the usual. None if too few changes were measured.
+        lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) with the most; empty
+            if the source does not report it.
+        tasks: Tasks of the stage that takes most of a batch; None if batches differ, or if their number may follow the
+            slots.
+        queries: The app's queries if several run. The rows above are then weighted by cost, as rows of the queries'
+            mix, and the capacity is for all of them. Empty for an app of one query.
         running_tasks: Tasks of queries in real-time mode, which run all the time; None if no query is in that mode.
-        trigger_s: Interval of the query's trigger, seconds: rows wait that long by the script's own choice; 0 if
+        trigger_s: Interval of the query's trigger, seconds; rows wait that long by the script's own choice. 0 if
             batches follow each other as fast as possible, or nothing is known.
     """
 
@@ -210,8 +210,8 @@ class AppSignals:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.
 
         Args:
-            objective: The owner's.
-            capacity: That of other slots; its own by default. If neither is known, None is returned.
+            objective: The pipeline's objective.
+            capacity: Capacity at other slots; its own by default. If neither is known, None is returned.
         """
         known = capacity or self.capacity
         if known is None:
@@ -222,13 +222,13 @@ class AppSignals:
 
 @dataclass(frozen=True)
 class Objective:
-    """What the owner of a pipeline wants from it.
+    """The goals of a pipeline's owner.
 
     Attributes:
         target_utilisation: Highest planned utilisation, (0, 1].
         max_lag_s: Latency goal: the longest time that a row waits, from its arrival to the end of its batch, > 0.
         catch_up_s: Time in which a backlog should drain, > 0.
-        max_reconfigurations_per_hour: Upper bound held by a guard, >= 0.
+        max_reconfigurations_per_hour: Upper bound that a guard enforces, >= 0.
     """
 
     target_utilisation: float = 0.8
@@ -237,10 +237,10 @@ class Objective:
     max_reconfigurations_per_hour: int = 60
 
     def with_trigger(self, interval_s: float) -> Objective:
-        """Return what can be had of a query that runs once per interval.
+        """Return the objective as far as a query that runs once per interval can meet it.
 
-        A row waits for the next trigger at least. A goal that is not above the interval becomes twice the interval:
-        with it a batch may take as long as its trigger allows.
+        A row waits at least for the next trigger. A goal that is not above the interval becomes twice the interval,
+        with which a batch may take as long as its trigger allows.
         """
         goal_s = self.max_lag_s if self.max_lag_s > interval_s else 2 * interval_s
         return replace(self, max_lag_s=goal_s, catch_up_s=max(self.catch_up_s, interval_s))
@@ -249,7 +249,7 @@ class Objective:
         """Return the longest batch that is planned for, seconds, or the trigger's interval if that is longer.
 
         Args:
-            fixed_s: Fixed cost of a batch, seconds; None if it is not known.
+            fixed_s: Fixed cost of a batch, seconds; None if unknown.
             trigger_s: Interval of the trigger, seconds.
         """
         longest_s = row_wait.longest_batch_s(self.max_lag_s, trigger_s)
@@ -273,11 +273,11 @@ class Bounds:
     step: int = 1
 
     def __contains__(self, slots: object) -> bool:
-        """Return whether an app may have so many slots."""
+        """Return whether an app may have this number of slots."""
         return isinstance(slots, int) and self.min_slots <= slots <= self.max_slots and slots % self.step == 0
 
     def __str__(self) -> str:
-        """Return what is allowed, for people."""
+        """Describe the allowed slots for a person."""
         multiples = f"multiples of {self.step} from " if self.step > 1 else ""
         return f"{multiples}{self.min_slots} to {self.max_slots}"
 
@@ -287,13 +287,13 @@ class Bounds:
         return range(self.min_slots, self.max_slots + 1, self.step)
 
     def level(self, slots: int) -> int:
-        """Return the least allowed number of slots that is not below ``slots``, or the most that are allowed."""
+        """Return the smallest allowed number of slots that is not below ``slots``, or the largest allowed."""
         return min(max(-(-slots // self.step) * self.step, self.min_slots), self.max_slots)
 
 
 @dataclass(frozen=True)
 class Signals:
-    """One period of one pipeline, whole: stored with the Decision, so that a replay needs no time travel.
+    """Everything that one period of one pipeline measured, stored with the Decision, so a replay can use it.
 
     Attributes:
         pipeline: Name of the pipeline.
@@ -305,10 +305,10 @@ class Signals:
         observations: The most recent observations of every (operator, level p), oldest first.
         objective: The spec's objective.
         bounds: The spec's bounds.
-        settling: True while the last reconfiguration has not been verified yet.
-        key_groups: What its state partitions cost of late; None where nobody places them, or none was sampled.
-        streams: What the input streams brought that no optimizer has taken in yet, if they were measured; else None.
-        join: What its stream join measured, where it has one; else None.
+        settling: True while the last reconfiguration is open, or too few healthy batches have followed it.
+        key_groups: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
+        streams: Rows of input streams that no optimizer has taken in yet, if they were measured; else None.
+        join: Measurements of its stream join, if it has one; else None.
     """
 
     pipeline: str
@@ -326,7 +326,7 @@ class Signals:
     join: JoinSignals | None = None
 
     def app(self, name: str) -> AppSignals | None:
-        """Return what was measured of an app, None if nothing was."""
+        """Return the signals of an app; None if there are none."""
         return next((app for app in self.apps if app.app == name), None)
 
     @property
@@ -336,5 +336,5 @@ class Signals:
 
     @property
     def trigger_s(self) -> float:
-        """The longest interval of its triggers, seconds; 0 if batches follow each other as fast as possible."""
+        """Longest interval of its triggers, seconds; 0 if batches follow each other as fast as possible."""
         return max((app.trigger_s for app in self.apps), default=0.0)

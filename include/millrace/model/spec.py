@@ -1,4 +1,4 @@
-"""The pipeline spec: what a user writes as YAML, checked before anything runs."""
+"""The pipeline spec: the YAML that a user writes, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from millrace.model.submit_conf import task_cpus, tasks_at_once
 from millrace.model.verification_spec import Verification
 
 MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
-"""They size executors wherever an app has any, and place state partitions on them where a spec wants it."""
+"""They size executors if an app has any, and place state partitions on them if the spec asks for it."""
 SPEC = "spec"
-"""Owner of what no optimizer changes, and a Decision takes from the spec."""
+"""Owner of fields that no optimizer changes and that a Decision takes from the spec."""
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 STREAM_JOIN = Path(__file__).resolve().parents[1] / "jobs" / "stream_join.py"
-"""The script of a pipeline that is a join."""
+"""Script of a pipeline that is a join."""
 
 
 class Mode(StrEnum):
-    """How far a decision goes without a person."""
+    """Whether changes are only advised, need approval, or are applied automatically."""
 
     ADVISE = "advise"
     APPROVE = "approve"
@@ -55,88 +55,90 @@ class Mode(StrEnum):
 
 
 class Submit(Strict):
-    """How the app is submitted; keys are named as spark-submit's options."""
+    """How the app is submitted; keys have the names of spark-submit's options."""
 
     master: str = Field(
         EMBEDDED,
         pattern=MASTER,
-        description="'embedded' (executors of the cluster that ./millrace up starts), the address of yours "
-        "(spark://host:port, with several masters spark://a:7077,b:7077; yarn; k8s://host:port), or 'local' (the "
-        "driver's own threads: a change restarts it)",
+        description="'embedded' (the cluster that ./millrace up starts), the address of your own cluster "
+        "(spark://host:port, with several masters spark://a:7077,b:7077; yarn; k8s://host:port), or 'local' (threads "
+        "of the driver; a change restarts it)",
     )
     packages: tuple[str, ...] = Field((), description="Maven coordinates")
     connectors: tuple[Literal["kafka"], ...] = Field(
-        (), description="Connectors whose jars Millrace pins, fetches and passes on: kafka"
+        (), description="Connectors whose jars Millrace pins, downloads and passes to Spark: kafka"
     )
-    jars: tuple[str, ...] = Field((), description="Jars beside the five of Delta")
+    jars: tuple[str, ...] = Field((), description="Jars in addition to the five of Delta")
     py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")
     conf: dict[str, str] = Field(default_factory=dict, description="Spark configuration")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; never a secret")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; not for secrets")
     secrets: dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str] = Field(
         default_factory=dict,
-        description="Variables of the driver that hold secrets, each with where its value is: a file, "
-        "`airflow:variable/NAME`, or `airflow:connection/ID` (its password); only that is recorded",
+        description="Variables of the driver that hold secrets, each with its source: a file, `airflow:variable/NAME`, "
+        "or `airflow:connection/ID` (its password); only the source is recorded",
     )
-    cwd: str | None = Field(None, description="Working folder of the driver; the script's folder by default")
-    python: str | None = Field(None, description="Python interpreter of driver and workers")
+    cwd: str | None = Field(None, description="Working folder of the driver; by default the script's folder")
+    python: str | None = Field(None, description="Python interpreter of the driver and its Python workers")
 
 
 class Executor(Strict):
-    """One executor of an app on a cluster; slots move in steps of its tasks, while the query runs."""
+    """Size of an executor on a cluster; slots change by whole executors, while the query runs."""
 
-    cores: int = Field(1, ge=1, description="Its cores: tasks that it runs at once, times `spark.task.cpus`")
+    cores: int = Field(1, ge=1, description="Cores; an executor runs cores / `spark.task.cpus` tasks at once")
     memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
 
 
 class Slots(Adapted):
-    """Bounds of an app's slots, and the slots of its first start."""
+    """Bounds of the app's slots, and their number at the first start."""
 
 
 class ObjectiveSpec(Strict):
-    """What the owner wants from the pipeline."""
+    """Goals for the pipeline."""
 
-    target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival over capacity that slots are chosen for")
+    target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival / capacity that slots are chosen for")
     max_lag_s: float = Field(
         30.0,
         gt=0,
         description="Longest time that a row may wait, from its arrival to the end of its batch, seconds; twice the "
-        "trigger's interval if that interval is not shorter",
+        "trigger's interval if that interval is at least as long",
     )
     catch_up_s: float = Field(
         60.0,
         gt=0,
-        description="Time in which a backlog is to be worked off, seconds; the trigger's interval if that is longer",
+        description="Time in which a backlog must be processed, seconds; the trigger's interval if that is longer",
     )
-    max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes in an hour; 0 forbids them")
+    max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes per hour; 0 forbids them")
 
 
 class Tuner(Strict):
-    """Which optimizer sizes the app, by registry name, and its options."""
+    """The optimizer that sizes the app, by registry name, and its options."""
 
-    name: str = Field("flow", description="Its name: docs/tuners.md lists them")
-    options: dict[str, Any] = Field(default_factory=dict, description="Its options")
+    name: str = Field("flow", description="Registry name; docs/tuners.md lists all")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the tuner")
 
 
 class GuardsSpec(Strict):
-    """What may veto a change."""
+    """Limits that can veto a change."""
 
-    cool_down_s: float = Field(30.0, ge=0, description="Least time between two changes, seconds")
-    quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
-        (), description="UTC spans such as 22:00-06:00 in which nothing is changed"
+    cool_down_s: float = Field(
+        30.0, ge=0, description="Shortest time from a change to the next one with a restart, seconds"
     )
-    max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota over all pipelines")
+    quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
+        (), description="UTC spans without changes, such as 22:00-06:00"
+    )
+    max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota of slots over all pipelines")
 
 
 class Quality(Strict):
-    """What the quality gate accepts."""
+    """Limits of the quality gate for telemetry."""
 
     max_age_s: float = Field(
-        120.0, gt=0, description="Greatest age of the newest telemetry, seconds; longer if batches are far apart"
+        120.0, gt=0, description="Maximum age of the newest telemetry, seconds; more if batches are far apart"
     )
     max_gap_s: float = Field(
         300.0,
         gt=0,
-        description="Longest time without telemetry within what is judged, seconds, beyond the trigger's interval",
+        description="Maximum gap in the telemetry under evaluation, seconds, plus the trigger's interval",
     )
 
 
@@ -146,55 +148,54 @@ def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
 
 
 class PipelineSpec(Strict):
-    """A pipeline: one script run by Millrace, and how it may be adapted."""
+    """A pipeline: one script that Millrace runs, and how Millrace may adapt it."""
 
     model_config = ConfigDict(json_schema_extra=_needs_a_script_or_a_join)
 
-    name: str = Field(pattern=NAME, description="Its name in DAGs, tables and commands")
-    description: str = Field("", description="What it is for, in one line")
+    name: str = Field(pattern=NAME, description="Name in DAGs, tables and commands")
+    description: str = Field("", description="Purpose of the pipeline, in one line")
     script: str = Field(
-        description="The PySpark script, relative to the spec's folder or absolute; a join has one by default"
+        description="PySpark script, absolute or relative to the spec's folder; a join has one by default"
     )
-    args: tuple[str, ...] = Field((), description="Its arguments; ${MILLRACE_HOME} is replaced")
+    args: tuple[str, ...] = Field((), description="Arguments of the script; ${MILLRACE_HOME} is replaced")
     submit: Submit = Submit()
     slots: Slots = Slots()
     executor: Executor = Executor()
-    memory_mb: int = Field(1024, ge=512, description="Memory of the driver, MiB")
+    memory_mb: int = Field(1024, ge=512, description="Driver memory, MiB")
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] = Field(
-        8, description="Shuffle partitions; another number repartitions the state, with a restart"
+        8, description="Shuffle partitions; changing it repartitions the state, with a restart"
     )
     objective: ObjectiveSpec = ObjectiveSpec()
     tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
         default_factory=dict,
-        description="Which optimizer may change a field; memory_mb changes by hand only by default",
+        description="Optimizer that may change each field; by default memory_mb changes only by hand",
     )
-    mode: Mode = Field(Mode.ADVISE, description="How far a change goes without a person")
-    repartition: Mode = Field(
-        Mode.APPROVE, description="How far another max_parallelism goes without a person, whatever the mode"
-    )
-    approval_expires_s: float = Field(3600.0, gt=0, description="Time in which a person may agree, seconds")
-    period_s: float = Field(60.0, ge=1, description="Least time between two evaluations, seconds")
+    mode: Mode = Field(Mode.ADVISE, description="Only advise changes, ask a person to approve them, or apply them")
+    repartition: Mode = Field(Mode.APPROVE, description="The same for changes of max_parallelism, whatever the mode")
+    approval_expires_s: float = Field(3600.0, gt=0, description="Time in which a person can approve a change, seconds")
+    period_s: float = Field(60.0, ge=1, description="Shortest time between two evaluations, seconds")
     guards: GuardsSpec = GuardsSpec()
     verification: Verification = Verification()
     quality: Quality = Quality()
     ready_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        120.0, description="Longest time in which a driver that is not ready yet may stand still, seconds"
+        120.0, description="Longest time without progress for a driver that is not ready yet, seconds"
     )
     stop_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        60.0, description="From asking a driver to stop until it is killed, seconds"
+        60.0, description="Time from asking a driver to stop until it is killed, seconds"
     )
     hang_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        300.0, description="Time after which a driver that does not answer, or stands still, is restarted, seconds"
+        300.0, description="Time after which a driver that does not answer or makes no progress is restarted, seconds"
     )
     batch_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        3600.0, description="Longest time that a running batch may show no progress before it counts as standing still"
+        3600.0,
+        description="Longest time that a running batch may show no progress, seconds; after it hang_deadline_s applies",
     )
     profile: Profile | None = None
     placement: Placement | None = None
     admission: Admission | None = None
     join: Join | None = None
-    alerts: tuple[AlertChannel, ...] = Field((), description="Whom the pipeline alerts, and of what")
+    alerts: tuple[AlertChannel, ...] = Field((), description="Who is alerted, and of which events")
 
     @model_validator(mode="before")
     @classmethod
@@ -215,14 +216,14 @@ class PipelineSpec(Strict):
         step = self.bounds_contract().step
         if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start)):
             of = "executor.cores" if task_cpus(self.submit.conf) == 1 else "executor.cores / spark.task.cpus"
-            raise ValueError(f"slots: min, max and start are multiples of {of}, {step}")
+            raise ValueError(f"slots: min, max and start must be multiples of {of}, {step}")
         return self
 
     @model_validator(mode="after")
     def _placement_has_executors(self) -> Self:
         if self.placement is not None and self.submit.master == LOCAL:
             remedy = f"set submit.master to {EMBEDDED} or to your cluster, or leave placement out"
-            raise ValueError(f"placement: needs executors, and submit.master is {LOCAL}; {remedy}")
+            raise ValueError(f"placement: needs executors, but submit.master is {LOCAL}; {remedy}")
         return self
 
     @model_validator(mode="after")
@@ -230,9 +231,9 @@ class PipelineSpec(Strict):
         if self.admission is None:
             return self
         if self.admission.ingest and self.profile is not None:
-            raise ValueError("admission: with ingest the feed reports its streams; leave profile out")
+            raise ValueError("admission: with ingest, the feed reports its streams; leave profile out")
         if not self.admission.ingest and self.profile is None:
-            raise ValueError("admission: needs profile.stream, which says what the input streams are, or ingest")
+            raise ValueError("admission: needs ingest, or profile.stream to define the input streams")
         if len(set(self.admission.ingest)) < len(self.admission.ingest):
             raise ValueError("admission: ingest names a table twice")
         return self
@@ -255,12 +256,12 @@ class PipelineSpec(Strict):
 
     @property
     def executor_size(self) -> ExecutorSize | None:
-        """Size of the app's executors; None where the driver runs everything itself."""
+        """Size of the app's executors; None if the driver runs everything itself."""
         return None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump())
 
     @property
     def field_owners(self) -> dict[str, str]:
-        """Owner of each field that an optimizer may change."""
+        """Owner of each field that a Decision may change."""
         owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
         owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER, MAX_PARALLELISM: SPEC}
         if self.admission is not None and self.admission.ingest:
@@ -297,12 +298,12 @@ class PipelineSpec(Strict):
 
     @property
     def join_definition(self) -> JoinDefinition | None:
-        """The join as its job gets it; None without one."""
+        """The join as its job gets it; None without a join."""
         return None if self.join is None else self.join.definition
 
     @property
     def join_options(self) -> dict[str, Any] | None:
-        """Options of the optimizer that sets joins; None without one."""
+        """Options of the optimizer that sets joins; None without a join."""
         if self.join is None:
             return None
         return {
@@ -315,13 +316,13 @@ class PipelineSpec(Strict):
 
     @property
     def stream_period_s(self) -> int | None:
-        """Length of the periods that input streams are counted in, seconds; None where nobody counts them."""
+        """Length of the periods that input streams are counted in, seconds; None if they are not counted."""
         if self.admission is not None and self.admission.ingest:
             return self.admission.report_s
         return None if self.profile is None else self.profile.period_s
 
     def first_deployment(self) -> Deployment:
-        """Return the content of the pipeline's first version; that of a join holds its definition as an argument."""
+        """Return the content of the pipeline's first version; a join's definition is an argument of its script."""
         args = self.args if self.join is None else (*self.args, f"--join={to_json(self.join.definition)}")
         app = AppDeployment(
             script=self.script,

@@ -1,4 +1,4 @@
-"""What all sections of a pipeline spec have in common."""
+"""Base classes of the sections of a pipeline spec."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ NAME = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 class Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, values never change after loading."""
+    """Base of all sections: unknown keys are errors, and values never change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Adapted(Strict):
-    """Bounds of a number that adaptation finds, and what it is at the first start."""
+    """Bounds of an adapted number, and its value at the first start."""
 
-    min: Count = Field(1, description="Fewest")
-    max: Count = Field(8, description="Most")
-    start: Count = Field(1, description="At the first start")
+    min: Count = Field(1, description="Minimum")
+    max: Count = Field(8, description="Maximum")
+    start: Count = Field(1, description="Number at the first start")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -1,4 +1,4 @@
-"""What an installation starts its Spark drivers with, and its settings as arguments of spark-submit."""
+"""Options that an installation starts its Spark drivers with, and settings as arguments of spark-submit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class EmbeddedCluster:
-    """The standalone cluster of this installation; paths mean the same to its executors as to its drivers.
+    """The standalone cluster of this installation; its executors see the same paths as the drivers.
 
     Attributes:
-        master: Its address, ``spark://host:port``.
+        master: Address, ``spark://host:port``.
         properties: File of Spark settings that log a driver in, readable by its owner only; None without a login.
     """
 
@@ -21,13 +21,13 @@ class EmbeddedCluster:
 
 
 FROM_AIRFLOW = "airflow:"
-"""Begin of a secret's source that is no file: a variable of Airflow, or the password of one of its connections."""
+"""Prefix of a secret's source that is not a file: an Airflow variable, or the password of a connection."""
 SecretOf = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """What every driver of this installation is started with.
+    """Options that every driver of this installation is started with.
 
     Attributes:
         spark_submit: The program.
@@ -35,9 +35,9 @@ class SubmitOptions:
         conf: Spark settings: class path, class archive, addresses.
         python: Interpreter of driver and workers, unless the pipeline names one.
         env: Environment variables on top of the caller's.
-        cluster: The cluster that pipelines with the master ``embedded`` run on; None where there is none.
-        connectors: Jars of the connectors that are set up, by the names that specs ask for them by.
-        secret_of: Gives what Airflow keeps under a source of :data:`FROM_AIRFLOW`; None where there is no Airflow.
+        cluster: The cluster for pipelines with the master ``embedded``; None if there is none.
+        connectors: Jars of the connectors that are set up, by their names in specs.
+        secret_of: Returns the secret that Airflow keeps for a source of :data:`FROM_AIRFLOW`; None without Airflow.
     """
 
     spark_submit: Path
@@ -51,5 +51,5 @@ class SubmitOptions:
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:
-    """Return Spark settings as arguments of spark-submit, in the order of their keys."""
+    """Return Spark settings as arguments of spark-submit, sorted by key."""
     return [argument for key, value in sorted(conf.items()) for argument in ("--conf", f"{key}={value}")]

@@ -1,4 +1,4 @@
-"""What a running app reports: one row a committed micro-batch, one row an app and flush."""
+"""What a running app reports: one row per committed micro-batch, one row per app and flush."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from millrace.model.arrival import ArrivalBasis
 
 STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
-"""What Spark calls plan nodes that keep state."""
+"""Spark's names of plan nodes that keep state."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OperatorBatch:
         p: Tasks that really ran at once, min(tasks, slots); null if unknown.
         rows_in: Rows that entered.
         rows_out: Rows that left.
-        useful_s: Time spent by all its tasks together, Python workers and waits included, in seconds.
+        useful_s: Time of all its tasks together, Python workers and waits included, in seconds.
     """
 
     id: str
@@ -37,16 +37,16 @@ class OperatorBatch:
 
 
 RUNNING = "running"
-"""Key of a marker's ``durations_ms``: for how long a batch has been running."""
+"""Key of a marker's ``durations_ms``: how long a batch has been running."""
 
 
 @dataclass(frozen=True)
 class BatchMetrics:
     """One committed micro-batch of one query (a row of ``telemetry/batches``).
 
-    If no batch ends for a while, a marker takes its place: a row with ``rows_in`` 0, the last batch's id,
-    ``source_end`` and ``backlog_rows`` as they are, and no ``triggerExecution`` (or 0). An idle marker says that no
-    batch runs because nothing arrives: only so is an arrival rate of 0 known and not just missing. The marker of a
+    If no batch ends for a while, a marker takes its place: a row with ``rows_in`` 0, the last batch's id, the present
+    ``source_end`` and ``backlog_rows``, and no ``triggerExecution`` (or 0). An idle marker says that no batch runs
+    because nothing arrives; only a marker distinguishes an arrival rate of 0 from a missing one. The marker of a
     running batch has its time so far as ``running``; the rows that the batch reads count as waiting.
 
     A source that does not count its rows gives no ``source_end``; ``arrival_basis`` says what else is known of it.
@@ -56,27 +56,27 @@ class BatchMetrics:
         app: Name of the app inside the pipeline.
         query: Name or id of the streaming query.
         time: When the batch ended (UTC).
-        generation: Start number of the driver, >= 1; only ever goes up.
+        generation: Start number of the driver, >= 1; it only goes up.
         epoch: Checkpoint epoch of the query, >= 0.
         batch_id: Spark's batch id, >= 0.
         slots: Tasks that the app can run at once, >= 1.
         rows_in: Rows read from the sources.
-        rows_out: Rows written to the sink; null where the sink does not tell.
+        rows_out: Rows written to the sink; null if the sink does not report it.
         durations_ms: Spark's durations by phase; ``triggerExecution`` is the whole batch.
         backlog_rows: Rows committed to the sources and not yet read at the end of the batch; null if unknown.
-        source_end: Rows committed to the sources at the end of the batch since the driver began to count. Its change
+        source_end: Rows committed to the sources at the end of the batch, since the driver started to count. Its change
             per second is the true arrival rate; null if unknown.
         state_rows: Rows held in state.
         state_bytes: Bytes held in state.
         host_cpu_other: Share of the host's processors used by others during the batch, 0..1; null if unknown.
         operators: The batch's operators.
-        arrival_basis: What the row says of arrival: counted (``backlog_rows`` and ``source_end``), planned (the same as
-            of the batch's start), taken (the batch took all there was when it started), listed (``backlog_rows`` is an
-            estimate, where there is one) or read (the batch was limited, and perhaps full). Null in rows of earlier
-            versions, and where nothing is known.
-        lag: Rows waiting in the source partitions (``topic/partition``) where most wait; empty where the source does
-            not tell, and in rows of earlier versions.
-        running_tasks: Tasks that run all the time, as the query is in real-time mode; 0 if their number is unknown,
+        arrival_basis: How arrival is known: counted (``backlog_rows`` and ``source_end``), planned (the same as of
+            the batch's start), taken (the batch read everything there was when it started), listed (``backlog_rows`` is
+            an estimate, if there is one) or read (the batch was limited, and perhaps full). Null in rows of earlier
+            versions, and if nothing is known.
+        lag: Rows waiting in the source partitions (``topic/partition``) with the most; empty if the source does
+            not report it, and in rows of earlier versions.
+        running_tasks: Tasks that run all the time because the query is in real-time mode; 0 if their number is unknown,
             null for micro-batches and in rows of earlier versions.
         trigger_s: Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible, null in
             rows of earlier versions.
@@ -115,10 +115,10 @@ class AppMetrics:
     """One app between two flushes (a row of ``telemetry/apps``).
 
     Attributes:
-        cpu_ratio: Processor seconds a second used by the driver's process tree, 0..cores.
+        cpu_ratio: Processor seconds per second used by the driver's process tree, 0..cores.
         rss_bytes: Resident memory of the process tree.
         up_s: Seconds since the driver started.
-        host: Where the driver runs; null in rows of former versions.
+        host: Host of the driver; null in rows of earlier versions.
     """
 
     pipeline: str
@@ -134,7 +134,7 @@ class AppMetrics:
 DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")
 """What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill."""
 LET_GO = re.compile(r"(?i)decommission|killed by driver|worker (lost|shutting down)")
-"""What Spark says of an executor that its driver let go, or whose machine went."""
+"""What Spark says of an executor that its driver released, or whose machine was lost."""
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,15 @@ class ExecutorRun:
         app: Name of the app.
         generation: Start number of the driver.
         executor: Spark's id.
-        host: Where it runs.
+        host: Its host.
         cores: Its cores.
         memory_mb: Its heap, MiB.
         started: When it registered (UTC).
-        ended: When it was lost or let go (UTC); None while it runs.
-        reason: What the cluster manager said of its end; None while it runs.
-        worker: Its number among the app's executors, which placements name it by; None where it was not noted.
+        ended: When it was lost or released (UTC); None while it runs.
+        reason: The cluster manager's message about its end; None while it runs.
+        worker: Its number among the app's executors, used by placements; None if it was not noted.
         peak_memory_mb: Most memory that its processes had resident, heap included, MiB; None until it was measured.
-        measured: When that was found (UTC).
+        measured: When that was measured (UTC).
     """
 
     pipeline: str
@@ -178,7 +178,7 @@ class ExecutorRun:
 
     @property
     def died(self) -> bool:
-        """Whether it ended unasked, and by itself."""
+        """Whether it ended by itself, not on request."""
         return self.reason is not None and LET_GO.search(self.reason) is None
 
 
@@ -186,16 +186,16 @@ class ExecutorRun:
 class PartitionRun:
     """One state partition of a stage in one micro-batch (a row of ``telemetry/partitions``).
 
-    All stateful operators of a stage are executed by the same tasks, so their partitions of one number move together
-    and are measured as one.
+    All stateful operators of a stage run in the same tasks, so their partitions of one number move together and are
+    measured as one.
 
     Attributes:
         pipeline: Name of the pipeline.
         app: Name of the app.
         generation: Start number of the driver, >= 1.
-        version: The Deployment version that the driver had carried out, >= 1.
+        version: The Deployment version that the driver had applied, >= 1.
         query: Name or id of the streaming query.
-        operator: Lowest id of the stage's stateful operators: with the partition it names the row within the batch.
+        operator: Lowest id of the stage's stateful operators; with the partition it identifies the row in the batch.
         operators: Ids of all of them, ascending.
         partition: Number of the partition, >= 0.
         time: When the batch ended (UTC).
@@ -205,12 +205,12 @@ class PartitionRun:
         run_s: Time that its task ran, in seconds; Python workers and waits included.
         local_bytes: Bytes that it read from its own executor.
         remote_bytes: Bytes that it read from others.
-        state_bytes: Bytes that an executor would load if the partition moved there: of each operator the newest
-            snapshot in the checkpoint and what changed since; null in samples that did not measure it.
-        worker: The executor's number among the app's, which placements name it by; null where it was not known.
-        host: Where the executor is; null in rows of former versions.
-        memory_bytes: Its share, by ``state_bytes``, of the memory that the query's state takes; null where either was
-            not measured.
+        state_bytes: Bytes that an executor would load if the partition moved there: each operator's newest snapshot in
+            the checkpoint and the changes since; null in samples that did not measure it.
+        worker: The executor's number among the app's, used by placements; null if unknown.
+        host: Host of the executor; null in rows of earlier versions.
+        memory_bytes: Its share, by ``state_bytes``, of the memory of the query's state; null if either was not
+            measured.
     """
 
     pipeline: str
@@ -236,7 +236,7 @@ class PartitionRun:
 
 @dataclass(frozen=True)
 class PartitionFlow:
-    """What one state partition passed to one of the next stage in one micro-batch (a row of ``telemetry/flows``).
+    """Bytes from one state partition to one of the next stage in one micro-batch (a row of ``telemetry/flows``).
 
     Attributes:
         pipeline: Name of the pipeline.
@@ -249,7 +249,7 @@ class PartitionFlow:
         to_partition: Its partition, >= 0.
         time: When the batch ended (UTC).
         batch_id: Spark's batch id, >= 0.
-        bytes: Passed on, as they were written for the shuffle; right to 10 %, > 0.
+        bytes: Bytes passed on, as written for the shuffle; accurate to 10 %, > 0.
     """
 
     pipeline: str

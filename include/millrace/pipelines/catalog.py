@@ -21,44 +21,45 @@ from millrace.places import IN_CHECKOUT, home_folder
 BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
 DEFAULTS = "_defaults.yaml"
-"""File of a folder of specs: sections that each of them has, unless it says otherwise."""
+"""File in a folder of specs with default sections for all of them."""
 OWN_KEYS = frozenset({"name", "script", "args"})
-"""Keys that two pipelines do not share."""
+"""Keys that pipelines cannot share."""
 REMOVED = {
-    "level": "has no effect any more",
+    "level": "no longer has any effect",
     "profile.operators": "is ignored: state partitions are measured live",
     "placement.workers": "is ignored: state partitions are placed on the app's executors",
     "placement.periods": "is ignored: state partitions are measured live",
 }
-"""Keys of former releases, and why they are not needed any more."""
+"""Keys of former releases, and why they are no longer needed."""
 LOG = logging.getLogger(__name__)
 
 
 def spec_folders() -> list[Path]:
-    """Return the folders that hold specs: those in MILLRACE_PIPELINES, ``:`` between, and the built-in one.
+    """Return the folders with specs: those in MILLRACE_PIPELINES, separated by ``:``, and the built-in one.
 
-    The latter in a checkout only: an Airflow that Millrace was installed into shows its own pipelines.
+    The built-in folder is included in a checkout only. If Millrace is installed into an Airflow, that Airflow shows
+    only its own pipelines.
     """
     extra = [Path(p).expanduser() for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
     return [BUILT_IN, *extra] if IN_CHECKOUT else extra
 
 
 def spec_files() -> list[Path]:
-    """Return every spec file in name order; those that begin with an underscore are none."""
+    """Return every spec file in name order, except names that start with an underscore."""
     return sorted((f for folder in spec_folders() for f in folder.glob("[!_]*.y*ml")), key=lambda f: f.name)
 
 
 def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
     """Read one spec, with its folder's defaults.
 
-    ``${MILLRACE_HOME}`` in its texts is replaced, nothing else with a ``$`` is, and its script is made absolute.
+    Replaces ``${MILLRACE_HOME}`` in texts, but no other ``$``, and makes the script's path absolute.
 
     Args:
         path: The YAML file.
-        variables: What may be replaced; by default MILLRACE_HOME from the environment.
+        variables: Variables to replace; by default MILLRACE_HOME from the environment.
 
     Raises:
-        MillraceError: If the file is malformed, a key is unknown or a value out of range, or the script
+        MillraceError: If the file is malformed, a key is unknown, a value is out of range, or the script
             does not exist.
     """
     raw, defaults = _parsed(path, "Start with `name: <pipeline>`."), _defaults(path.parent)
@@ -79,7 +80,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
 
 
 def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
-    """Return every good spec by name, and what is wrong with the others: one bad spec never hides a good one."""
+    """Return the valid specs by name and the problems of the others; an invalid spec never hides a valid one."""
     specs: dict[str, PipelineSpec] = {}
     problems: list[MillraceError] = []
     for path in spec_files():
@@ -90,7 +91,7 @@ def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
             continue
         if spec.name in specs:
             problems.append(
-                MillraceError(f"{path.name}: name", spec.name, "a name of its own", "Rename one of the two.")
+                MillraceError(f"{path.name}: name", spec.name, "a unique name", "Rename one of the two pipelines.")
             )
             continue
         specs[spec.name] = spec
@@ -101,16 +102,16 @@ def find(name: str) -> PipelineSpec:
     """Return the spec of one pipeline.
 
     Raises:
-        MillraceError: If there is none of that name, or its own file is wrong.
+        MillraceError: If there is no such pipeline, or its file is invalid.
     """
     specs, _ = load_all()
     if name in specs:
         return specs[name]
     for path in spec_files():
         if name in (path.stem, _declared_name(path)):
-            load(path)  # tells what is wrong with it
+            load(path)  # raises its problem
     names = ", ".join(sorted(specs)) or "none yet"
-    raise MillraceError("pipeline", name, names, "Name one of these, or add a spec (see the README).")
+    raise MillraceError("pipeline", name, names, "Use one of these names, or add a spec (see the README).")
 
 
 def _parsed(path: Path, remedy: str) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _defaults(folder: Path) -> Mapping[str, Any]:
     path = folder / DEFAULTS
     if not path.is_file():
         return {}
-    defaults = _parsed(path, "Write sections of a spec, as `alerts:`, or remove the file.")
+    defaults = _parsed(path, "Write spec sections such as `alerts:`, or remove the file.")
     if own := sorted(OWN_KEYS & defaults.keys()):
         raise MillraceError(
             f"{path.name}: {own[0]}", defaults[own[0]], "keys that pipelines share", f"Remove `{own[0]}`."
@@ -133,7 +134,7 @@ def _defaults(folder: Path) -> Mapping[str, Any]:
 
 
 def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec's content without keys of former releases; each of them is told of once."""
+    """Return a spec's content without keys of former releases; warn once about each of them."""
     kept = {key: dict(value) if isinstance(value, dict) else value for key, value in raw.items()}
     for name, why in REMOVED.items():
         *section, key = name.split(".")
@@ -143,7 +144,7 @@ def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
             _warn_of_removed(path, name, why)
     profile = raw.get("profile")
     if isinstance(profile, dict) and "operators" in profile and not profile.get("stream"):
-        del kept["profile"]  # it measured nothing else
+        del kept["profile"]  # it had no other setting
     return kept
 
 
@@ -153,14 +154,14 @@ def _warn_of_removed(path: Path, name: str, why: str) -> None:
 
 
 def _declared_name(path: Path) -> object:
-    """Return the name that a file gives its pipeline, however wrong the rest of it is; None if it cannot be read."""
+    """Return the pipeline name in a file, even if the rest is invalid; None if the file cannot be read."""
     with suppress(MillraceError):
         return _parsed(path, "").get("name")
     return None
 
 
 def _variables() -> dict[str, str]:
-    # resolved, however it is written: a spec must not seem to have changed from one folder to the next
+    # resolved: a spec must not seem changed because a command runs in another folder
     return {"MILLRACE_HOME": str(home_folder())}
 
 

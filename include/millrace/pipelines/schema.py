@@ -1,6 +1,6 @@
-"""The JSON schema of a pipeline spec, so that editors complete keys and mark mistakes.
+"""The JSON schema of a pipeline spec, with which editors complete keys and mark mistakes.
 
-``python -m millrace.pipelines.schema`` writes it, and docs/spec.md, anew after a change to the models.
+Run ``python -m millrace.pipelines.schema`` after a change to the models: it writes the schema and docs/spec.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return the schema as it stands in :data:`FILE`."""
+    """Return the text of :data:`FILE`."""
     return json.dumps(schema(), indent=2, sort_keys=True) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""docs/spec.md: every key of a pipeline spec, from the models that check it."""
+"""Write docs/spec.md: every key of a pipeline spec, from the models that check it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ FILE = REPO / "docs" / "spec.md"
 HEAD = """\
 # The pipeline spec
 
-One YAML file describes a pipeline: YAML 1.2 in UTF-8, so `on`, `yes` and `22:00` are text, and each key occurs once.
-Numbers, `true` and `false` need quotes if a key takes text. `${MILLRACE_HOME}` is replaced in every text; any other `$`
-stays as you wrote it. Unknown keys and values out of range are errors that name key, value and remedy.
-`include/millrace/pipelines/pipeline.schema.json` tells editors the same. `python -m millrace.pipelines.schema` writes
-both.
+One YAML file describes a pipeline: YAML 1.2 in UTF-8, so `on`, `yes` and `22:00` are text. Each key may occur once.
+If a key takes text, quote numbers, `true` and `false`. `${MILLRACE_HOME}` is replaced in every text; any other `$`
+stays as written. Unknown keys and values out of range are errors that name key, value and remedy. Editors find the same
+rules in `include/millrace/pipelines/pipeline.schema.json`. `python -m millrace.pipelines.schema` writes both files.
 """
 RANGES = {"minimum": "≥ {}", "exclusiveMinimum": "> {}", "maximum": "≤ {}", "exclusiveMaximum": "< {}"}
 NULL = {"type": "null"}
@@ -33,7 +32,7 @@ def text(schema: Mapping[str, Any]) -> str:
 
 
 def _section(path: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a section's table, and after it those of the sections inside."""
+    """Yield a section's table, then the tables of its subsections."""
     if path:
         yield f"\n## `{path}`\n"
         yield f"{_sentence(model)}\n"
@@ -54,7 +53,7 @@ def _section(path: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> 
 
 
 def _nested(value: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the model of a value, of a list's items or of a mapping's values, with what its path ends with."""
+    """Return the model of a value, a list's items or a mapping's values, with the suffix of its path."""
     for suffix, inner in (("", value), ("[]", value.get("items", {})), (".NAME", _of_mapping(value))):
         for option in inner.get("anyOf", [inner]):
             model = models.get(str(option.get("$ref", "")).rpartition("/")[2], {})

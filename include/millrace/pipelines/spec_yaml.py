@@ -1,6 +1,6 @@
-"""Read YAML files that people write: YAML 1.2, one document, each key once; anything else is an error with its line.
+"""Read hand-written YAML files: YAML 1.2, one document, unique keys. Anything else is an error with its line.
 
-YAML 1.2 reads ``on``, ``yes`` and ``22:00`` as text. Dates are text, too, because no key of a spec is a date.
+YAML 1.2 reads ``on``, ``yes`` and ``22:00`` as text. Dates are read as text too, because no key of a spec is a date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KNOWN_TAGS = frozenset(PREFIX + name for name in ("str", "int", "float", "bool",
 TEXT_TAGS = frozenset(PREFIX + name for name in ("timestamp", "value"))
 """Tags that other versions of YAML give to plain text: dates, and a single ``=``."""
 MOST_VALUES = 100_000
-"""Aliases of aliases can make a short file expand to billions of values."""
+"""Maximum number of values. Nested aliases can make a short file expand to billions of values."""
 ALLOWED = "a readable YAML file"
 
 
@@ -28,7 +28,7 @@ def read_file(path: Path) -> Any:
     """Read a YAML file in UTF-8, with or without a byte order mark.
 
     Raises:
-        MillraceError: If the file cannot be read, or for the reasons of :func:`parse`.
+        MillraceError: If the file cannot be read, or for the reasons given in :func:`parse`.
     """
     try:
         content = path.read_bytes()
@@ -48,13 +48,13 @@ def parse(text: str, name: str) -> Any:
 
     Args:
         text: The text.
-        name: What errors call it, such as the name of its file.
+        name: Name to use in errors, such as the file name.
 
     Returns:
         Mappings, lists, text, numbers, booleans and None.
 
     Raises:
-        MillraceError: If it is not YAML, has a key twice, several documents, or a tag that a spec does not need.
+        MillraceError: If it is not YAML, repeats a key, has several documents, or uses a tag that a spec does not need.
     """
     reader = YAML(typ="safe", pure=True)
     try:
@@ -70,12 +70,12 @@ def parse(text: str, name: str) -> Any:
 
 
 class _Check:
-    """Refuses YAML that no spec needs, and turns dates into text."""
+    """Reject YAML that no spec needs, and turn dates into text."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sizes: dict[int, int] = {}
-        """Values below each node that was checked, aliases expanded."""
+        """Values below each checked node, with aliases expanded."""
         self.open: set[int] = set()
 
     def size(self, node: Node) -> int:

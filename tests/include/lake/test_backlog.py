@@ -1,4 +1,4 @@
-"""Rows of a Delta source, counted from its log, against a plain model."""
+"""Rows of a Delta source, counted from its log, compared with a simple model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int64())])
 
 
 class Model:
-    """What was appended, commit by commit: rows of each file in the order of the log."""
+    """The appends of each commit: rows of each file in the order of the log."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ step = st.one_of(
 
 @examples(25)
 @given(steps=st.lists(step, min_size=1, max_size=8), late=st.integers(0, 8), forget=st.integers(0, 8))
-def test_rows_after_when_commits_are_random_then_equal_the_model(steps: list, late: int, forget: int) -> None:
+def test_rows_after_when_commits_are_random_then_match_the_model(steps: list, late: int, forget: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model, source = Model(Path(folder) / "t"), None
         model.append([2, 1])
@@ -101,13 +101,13 @@ def test_rows_after_a_snapshot_offset_order_files_by_time_and_path(tmp_path: Pat
         assert source.rows_after(DeltaOffset(1, index, True)) == sum(rows[index + 1 :]) + 13
 
 
-def test_rows_after_when_offset_lies_ahead_of_the_log_then_unknown(tmp_path: Path) -> None:
+def test_rows_after_when_offset_is_ahead_of_the_log_then_is_unknown(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     model.append([5])
     assert DeltaSource(model.path).rows_after(DeltaOffset(7, -1, False)) is None
 
 
-def test_count_without_statistics_is_none_until_they_lie_behind(tmp_path: Path) -> None:
+def test_count_without_statistics_is_none_until_those_files_are_behind(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     model.append([5])
     model.append([7])
@@ -125,7 +125,7 @@ def test_count_without_statistics_is_none_until_they_lie_behind(tmp_path: Path) 
 
 
 def clean(path: Path, before: int) -> None:
-    """Remove commits from the log as Delta does once a checkpoint holds them."""
+    """Remove commits from the log, as Delta does once a checkpoint contains them."""
     DeltaTable(path).create_checkpoint()
     for version in range(before):
         (path / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def test_count_starts_after_the_commits_that_were_cleaned(tmp_path: Path) -> Non
     assert source.rows_after(DeltaOffset(1, -1, False)) is None  # its commit is gone
 
 
-def test_count_continues_after_commits_that_were_cleaned_under_it(tmp_path: Path) -> None:
+def test_count_continues_after_commits_are_cleaned_under_it(tmp_path: Path) -> None:
     model = Model(tmp_path / "t")
     for rows in (5, 7, 11):
         model.append([rows])
@@ -231,7 +231,7 @@ def test_change_feed_numbers_its_files_as_spark_does(tmp_path: Path) -> None:
     assert [source.rows_after(DeltaOffset(1, n, False)) for n in (-1, 0, 1, 2)] == [35, 25, 20, 0]
 
 
-def test_change_files_that_are_gone_make_the_rows_unknown(tmp_path: Path) -> None:
+def test_missing_change_files_make_the_rows_unknown(tmp_path: Path) -> None:
     commit(tmp_path, 0, {"cdc": {"path": "_change_data/gone", "dataChange": False}}, add("a", 1))
     commit(tmp_path, 1, remove("gone"))
     commit(tmp_path, 2, add("a", 4))
@@ -254,7 +254,7 @@ def test_source_when_there_is_no_table_then_says_so(tmp_path: Path) -> None:
         DeltaSource(tmp_path / "nothing")
 
 
-def test_snapshot_in_a_folder_whose_path_has_an_escape_is_unknown(tmp_path: Path) -> None:
+def test_snapshot_in_a_folder_with_an_escaped_path_is_unknown(tmp_path: Path) -> None:
     """``deltalake`` opens ``a b`` for ``a%20b`` (delta-rs 1613): the rows of another table must not count."""
     for name, rows in (("a b", 100), ("a%20b", 10)):
         write_deltalake(tmp_path / "any", pa.table({"id": range(rows)}))
@@ -269,5 +269,5 @@ def test_snapshot_in_a_folder_whose_path_has_an_escape_is_unknown(tmp_path: Path
     ("uri", "path"),
     [("file:/a/b c", "/a/b c"), ("file:///a/b", "/a/b"), ("/a", "/a"), ("s3a://bucket/a", None)],
 )
-def test_local_path_when_uri_is_read_then_only_local_ones_have_a_path(uri: str, path: str | None) -> None:
+def test_local_path_exists_only_for_local_uris(uri: str, path: str | None) -> None:
     assert local_path(uri) == (None if path is None else Path(path))

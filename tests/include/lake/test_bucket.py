@@ -1,4 +1,4 @@
-"""A lake in a bucket: the same answers as one in a folder."""
+"""A lake in a bucket: the same answers as a lake in a folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(lake: Lake, **bounds: object) -> list[int]:
     return found["generation"].to_pylist() if len(found) else []
 
 
-def test_rows_are_the_same_as_of_a_folder(in_bucket: Lake, tmp_path: Path) -> None:
+def test_rows_are_the_same_as_in_a_folder(in_bucket: Lake, tmp_path: Path) -> None:
     def told(lake: Lake) -> list[object]:
         seen: list[object] = [lake.exists(TABLE), lake.version(TABLE), numbers(lake)]
         for number in range(14):
@@ -65,7 +65,7 @@ def test_rows_are_the_same_as_of_a_folder(in_bucket: Lake, tmp_path: Path) -> No
     assert told(in_bucket) == told(Lake(tmp_path))
 
 
-def test_writers_at_the_same_moment_lose_nothing(in_bucket: Lake) -> None:
+def test_concurrent_writers_lose_nothing(in_bucket: Lake) -> None:
     def write(writer: int) -> None:
         own = Lake(in_bucket.location)
         for number in range(5):
@@ -99,7 +99,7 @@ def test_commits_are_followed(in_bucket: Lake) -> None:
     assert (followed.advance(), followed.version) == (True, in_bucket.version(TABLE))
 
 
-def test_refusal_is_told_in_a_sentence_and_passes(s3: Bucket, in_bucket: Lake) -> None:
+def test_refusal_is_reported_in_a_sentence_and_ends(s3: Bucket, in_bucket: Lake) -> None:
     in_bucket.append(TABLE, [row(1)])
     s3.deny()
     try:
@@ -120,7 +120,7 @@ def test_refusal_is_told_in_a_sentence_and_passes(s3: Bucket, in_bucket: Lake) -
     assert numbers(in_bucket) == [1, 3]
 
 
-def test_bucket_that_refuses_writing_alone_is_still_read(s3: Bucket, in_bucket: Lake) -> None:
+def test_bucket_that_only_refuses_writes_is_still_read(s3: Bucket, in_bucket: Lake) -> None:
     in_bucket.append(TABLE, [row(1)])
     reading = Lake(Location(s3.lake, {**s3.environment, **s3.keys_of_a_reader()}))
     s3.deny()
@@ -133,7 +133,7 @@ def test_bucket_that_refuses_writing_alone_is_still_read(s3: Bucket, in_bucket: 
     assert numbers(in_bucket) == [1]
 
 
-def test_key_that_has_expired_is_said() -> None:
+def test_expired_key_is_reported() -> None:
     with answering(400, EXPIRED) as endpoint:
         keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
         lake = Lake(Location("s3://bucket/lake", {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": endpoint}))
@@ -142,12 +142,12 @@ def test_key_that_has_expired_is_said() -> None:
                 refused()
 
 
-def test_bucket_that_is_not_there_is_named(in_bucket: Lake) -> None:
+def test_missing_bucket_is_named(in_bucket: Lake) -> None:
     with pytest.raises(MillraceError, match="NoSuchBucket"):
         Lake("s3://no-such-bucket/lake").append(TABLE, [row(1)])
 
 
-def test_options_of_a_file_go_before_those_of_the_environment(tmp_path: Path) -> None:
+def test_options_of_a_file_override_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "options.json"
     file.write_text(json.dumps({"AWS_REGION": "eu-north-1"}))
     file.chmod(0o600)
@@ -160,7 +160,7 @@ def test_options_of_a_file_go_before_those_of_the_environment(tmp_path: Path) ->
     ("text", "mode"),
     [("{", 0o600), ("[]", 0o600), ('{"REGION": "x"}', 0o600), ('{"AWS_REGION": 1}', 0o600), ("{}", 0o644)],
 )
-def test_options_that_are_wrong_or_open_to_others_are_refused(tmp_path: Path, text: str, mode: int) -> None:
+def test_options_that_are_wrong_or_readable_by_others_are_refused(tmp_path: Path, text: str, mode: int) -> None:
     file = tmp_path / "options.json"
     file.write_text(text)
     file.chmod(mode)
@@ -171,11 +171,11 @@ def test_options_that_are_wrong_or_open_to_others_are_refused(tmp_path: Path, te
             options_of({OPTIONS_VARIABLE: named})
 
 
-def test_place_of_another_kind_is_refused() -> None:
+def test_place_of_an_unsupported_kind_is_refused() -> None:
     with pytest.raises(MillraceError, match="s3://BUCKET/PREFIX"):
         Location.of("gs://bucket/lake")
 
 
-def test_keys_are_in_no_text_of_a_location() -> None:
+def test_keys_never_appear_in_the_text_of_a_location() -> None:
     location = Location("s3://bucket/lake", {"AWS_SECRET_ACCESS_KEY": "planted"})
     assert "planted" not in f"{location} {location!r}"

@@ -1,4 +1,4 @@
-"""Which commits of a table's log are a pipeline's, however the log is compacted, cleaned, recreated or damaged."""
+"""Which commits of a table's log belong to a pipeline, if the log is compacted, cleaned, recreated or damaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_advance_when_table_is_missing_then_waits_for_its_first_commit(lake: Lak
     assert not followed.advance()
 
 
-def test_advance_when_another_pipeline_commits_then_does_not_count(lake: Lake) -> None:
+def test_advance_when_another_pipeline_commits_then_does_not_count_it(lake: Lake) -> None:
     commit(lake, "tiny", 1)
     followed = follow(lake)
     followed.advance()
@@ -48,7 +48,7 @@ def test_advance_when_another_pipeline_commits_then_does_not_count(lake: Lake) -
     assert followed.advance()
 
 
-def test_advance_when_several_commits_came_then_one_of_ours_counts(lake: Lake) -> None:
+def test_advance_when_several_commits_arrived_then_counts_one_of_ours(lake: Lake) -> None:
     commit(lake, "tiny", 1)
     followed = follow(lake)
     followed.advance()
@@ -72,7 +72,7 @@ def test_advance_does_not_count_compaction_and_checkpoints(lake: Lake) -> None:
     assert followed.version == table.version()
 
 
-def test_advance_goes_on_after_a_clean_up_of_the_log(lake: Lake) -> None:
+def test_advance_continues_after_a_clean_up_of_the_log(lake: Lake) -> None:
     for number in range(5):
         commit(lake, "tiny", number)
     followed = follow(lake)
@@ -81,7 +81,7 @@ def test_advance_goes_on_after_a_clean_up_of_the_log(lake: Lake) -> None:
     files = sorted(log_folder(lake).glob("*.json"))
     for file in files[:-1]:
         file.unlink()
-    assert followed.advance()  # what was between 1 and the rest is unknown: it counts
+    assert followed.advance()  # the commits between 1 and the rest are unknown: they count
     newest = int(files[-1].stem)
     assert followed.version == newest
     files[-1].unlink()
@@ -117,7 +117,7 @@ def test_advance_when_a_commit_is_half_written_then_reads_it_again(lake: Lake) -
 
 
 @pytest.mark.parametrize("content", ["not json", "1", '{"txn": {}}', '{"txn": 3}', "\0" * 8])
-def test_advance_counts_a_corrupt_commit_and_goes_on(lake: Lake, content: str) -> None:
+def test_advance_counts_a_corrupt_commit_and_continues(lake: Lake, content: str) -> None:
     commit(lake, "other", 0)
     followed = follow(lake)
     followed.advance()

@@ -36,7 +36,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def climb(root: str, author: str, upto: int) -> list[int]:
-    """Commit version after version on whatever is the newest; return those that this process made."""
+    """Commit versions repeatedly on top of the newest; return those that this process made."""
     store, made = DeploymentStore(Lake(root)), []
     while True:
         latest = store.latest("delays")
@@ -67,7 +67,7 @@ def test_deployment_on_an_old_base_is_a_conflict(lake: Lake) -> None:
     assert second.version == 2
 
 
-def test_deployments_when_several_pipelines_then_each_counts_for_itself(lake: Lake) -> None:
+def test_deployments_of_several_pipelines_are_counted_separately(lake: Lake) -> None:
     store = DeploymentStore(lake)
     assert store.latest("delays") is None
     assert store.all_latest() == []
@@ -81,7 +81,7 @@ def test_deployments_when_several_pipelines_then_each_counts_for_itself(lake: La
     assert changed.apps["delays"].slots == 4
 
 
-def test_deployments_when_made_by_a_decision_then_found_by_it(lake: Lake) -> None:
+def test_deployments_made_by_a_decision_are_found_by_it(lake: Lake) -> None:
     store = DeploymentStore(lake)
     store.commit(replace(FIRST, decision_id="d7"), None)
     assert store.made_by("delays", "d7") == replace(FIRST, decision_id="d7")
@@ -113,7 +113,7 @@ def test_decision_ids_repeat_for_the_same_evaluation_and_sort() -> None:
     assert new_decision_id(NOW, "z") < new_decision_id(later(1), "a")
 
 
-def test_memory_is_the_newest_and_written_once_a_decision(lake: Lake) -> None:
+def test_memory_is_the_newest_and_written_once_per_decision(lake: Lake) -> None:
     store = MemoryStore(lake)
     assert store.latest("delays", "conttune") == {}
     store.record("delays", "conttune", "d1", NOW, {"phase": "big", "levels": [1, 2]})
@@ -136,7 +136,7 @@ def test_observations_are_the_newest_of_each_level(lake: Lake) -> None:
     assert store.recent("delays", per_level=2) == tuple(points[-4:])
 
 
-def test_reconfiguration_is_in_its_last_recorded_state(lake: Lake) -> None:
+def test_reconfiguration_is_read_in_its_last_recorded_state(lake: Lake) -> None:
     store = ReconfigurationStore(lake)
     ready = replace(CHANGE, ended=later(6), downtime_s=5.5, outcome=Outcome.READY)
     for stage in (CHANGE, ready, replace(ready, achieved={"x_ratio": 1.0})):
@@ -146,7 +146,7 @@ def test_reconfiguration_is_in_its_last_recorded_state(lake: Lake) -> None:
     assert store.recent("delays") == [replace(ready, achieved={"x_ratio": 1.0})]
 
 
-def test_reconfigurations_end_replaces_its_begin_whatever_the_clock(lake: Lake) -> None:
+def test_end_of_a_reconfiguration_replaces_its_start_whatever_the_clock(lake: Lake) -> None:
     store = ReconfigurationStore(lake)
     ended = replace(CHANGE, ended=later(-30), outcome=Outcome.FAILED, error="it's broken")
     store.record(CHANGE)
@@ -154,7 +154,7 @@ def test_reconfigurations_end_replaces_its_begin_whatever_the_clock(lake: Lake) 
     assert store.recent("delays") == [ended]
 
 
-def test_reconfigurations_when_several_then_newest_first_within_limits(lake: Lake) -> None:
+def test_reconfigurations_are_newest_first_within_limits(lake: Lake) -> None:
     store = ReconfigurationStore(lake)
     many = [replace(CHANGE, started=later(i), generation=i) for i in range(5)]
     for change in many:

@@ -1,4 +1,4 @@
-"""Executors as the lake knows them, and which of them died of memory."""
+"""Executors as recorded in the lake, and which of them died of memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_executor_is_read_in_its_last_known_state(tmp_path: Path) -> None:
     assert executor_runs(Lake(tmp_path / "none"), "delays", NOON) == ()
 
 
-def test_memory_that_was_measured_stays_known_at_the_end(tmp_path: Path) -> None:
+def test_measured_memory_stays_known_after_the_end(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     grown = replace(RUN, peak_memory_mb=700, measured=NOON + timedelta(seconds=31))
     ended = replace(grown, measured=NOON + timedelta(seconds=32), ended=NOON + timedelta(seconds=30), reason="killed")
@@ -53,5 +53,5 @@ def test_memory_that_was_measured_stays_known_at_the_end(tmp_path: Path) -> None
         (None, False),
     ],
 )
-def test_death_of_memory_is_told_by_its_reason(reason: str | None, of_memory: bool) -> None:
+def test_death_of_memory_is_recognised_by_its_reason(reason: str | None, of_memory: bool) -> None:
     assert replace(RUN, reason=reason).died_of_memory is of_memory

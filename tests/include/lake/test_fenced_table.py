@@ -1,4 +1,4 @@
-"""Appends of several generations of a writer."""
+"""Appends from several generations of a writer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def batches(root: Path) -> list[int]:
     return [r["batch_id"] for r in Lake(root).rows("select batch_id from batches order by batch_id", TABLE)]
 
 
-def test_append_when_generation_stays_then_every_commit_is_written(tmp_path: Path) -> None:
+def test_append_when_generation_stays_then_writes_every_commit(tmp_path: Path) -> None:
     first = writer(tmp_path, 1)
     for n in range(3):
         assert first.committed(["p/a/q"]) == ({} if n == 0 else {"p/a/q": n - 1})
@@ -46,7 +46,7 @@ def test_stale_generation_is_fenced_at_committed(tmp_path: Path) -> None:
 
 def test_stale_generation_is_refused_at_append(tmp_path: Path) -> None:
     stale, fresh = writer(tmp_path, 1), writer(tmp_path, 2)
-    stale.committed([])  # looked, and now is slow
+    stale.committed([])  # checked, and is slow now
     fresh.committed([])
     fresh.append([row(1)], {"p/a/q": 1})
     with pytest.raises(Conflict):

@@ -42,7 +42,7 @@ def test_newest_when_the_table_grows_then_follows_it(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("left", ["checkpoint", "nothing", "garbage", "another table's"])
-def test_newest_of_a_cleaned_log_is_the_same_whatever_leads_to_it(lake: Lake, left: str) -> None:
+def test_newest_of_a_cleaned_log_is_the_same_by_any_path(lake: Lake, left: str) -> None:
     append(lake, count=60)
     folder = lake.path(TABLE) / "_delta_log"
     for version in range(40):
@@ -57,7 +57,7 @@ def test_newest_of_a_cleaned_log_is_the_same_whatever_leads_to_it(lake: Lake, le
     assert log(lake).newest() == 60
 
 
-def test_newest_when_the_table_is_made_anew_then_begins_anew(lake: Lake) -> None:
+def test_newest_when_the_table_is_recreated_then_starts_over(lake: Lake) -> None:
     append(lake, count=20)
     seen = log(lake)
     assert seen.newest() == 20
@@ -80,7 +80,7 @@ def test_table_id_of_a_cleaned_log_comes_from_the_checkpoint(lake: Lake) -> None
     assert log(lake).table_id() != before
 
 
-def test_commit_when_it_is_of_another_pipeline_then_brings_no_files(lake: Lake) -> None:
+def test_commit_of_another_pipeline_adds_no_files(lake: Lake) -> None:
     append(lake, "a")
     append(lake, "b")
     versions = {1: "a", 2: "b"}
@@ -92,7 +92,7 @@ def test_commit_when_it_is_of_another_pipeline_then_brings_no_files(lake: Lake) 
     assert log(lake).commit(3) is None
 
 
-def test_commit_when_read_then_tells_files_rows_and_times(lake: Lake) -> None:
+def test_commit_when_read_then_has_files_rows_and_times(lake: Lake) -> None:
     append(lake, "a")
     commit = log(lake).commit(1, "a")
     assert commit is not None
@@ -125,9 +125,9 @@ def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
         log(lake).commit(1, "a")
 
 
-def test_table_that_is_made_while_its_folder_is_listed_was_not_there_yet(tmp_path: Path) -> None:
+def test_table_created_while_its_folder_is_listed_does_not_exist_yet(tmp_path: Path) -> None:
     class JustMade:
-        """Files that Arrow did not find, and found when it asked whether they are there."""
+        """Files that Arrow did not list, but found when it checked for them."""
 
         def get_file_info(self, _: object) -> list[object]:
             raise FileNotFoundError
@@ -137,7 +137,7 @@ def test_table_that_is_made_while_its_folder_is_listed_was_not_there_yet(tmp_pat
     assert log.versions() == ([], [])
 
 
-def test_versions_are_those_of_entries_and_checkpoints(lake: Lake) -> None:
+def test_versions_come_from_entries_and_checkpoints(lake: Lake) -> None:
     assert log(lake).versions() == ([], [])
     append(lake, count=50)
     entries, checkpoints = log(lake).versions()

@@ -23,13 +23,13 @@ def rows(lake: Lake) -> list[tuple[str, int]]:
     return [(row["app"], row["generation"]) for row in found]
 
 
-def test_maintain_makes_one_file_of_a_past_day_and_loses_no_row(tmp_path: Path) -> None:
+def test_maintain_merges_a_past_day_into_one_file_and_loses_no_row(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number in range(12):
         append(lake, number, NOW - timedelta(days=number % 3))
     before = rows(lake)
     done = maintain(lake, TABLE, NOW.date())
-    # two past days of four files each become one file each; the present day has few and is left alone
+    # two past days of four files each become one file each; the present day has few files and is left alone
     assert (done.files_before, done.files_after) == (12, 4 + 2)
     assert rows(lake) == before
     assert maintain(lake, TABLE, NOW.date()).files_after == 6
@@ -43,7 +43,7 @@ def test_maintain_compacts_a_present_day_of_many_files(tmp_path: Path) -> None:
     assert len(rows(lake)) == MANY_FILES + 1
 
 
-def test_maintain_when_table_has_no_days_then_it_is_compacted_whole(tmp_path: Path) -> None:
+def test_maintain_when_table_has_no_days_then_compacts_it_whole(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     row = {"pipeline": "tiny", "time": NOW, "version": 1, "content": "{}", "author": "person"}
     for number in range(MANY_FILES + 1):
@@ -74,7 +74,7 @@ def test_maintain_removes_unreferenced_files_after_a_day(tmp_path: Path) -> None
     assert not old.exists()
 
 
-def test_maintain_when_writers_and_readers_are_at_work_then_all_go_on(tmp_path: Path) -> None:
+def test_maintain_when_writers_and_readers_are_active_then_all_continue(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number in range(MANY_FILES + 1):
         append(lake, number, app="before")

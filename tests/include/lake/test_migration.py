@@ -1,4 +1,4 @@
-"""A lake of an earlier version is brought up to date; one of a later version is refused with a remedy."""
+"""A lake from an earlier version is migrated; a lake from a later version is refused with a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE = "control/reconfigurations"
 
 
 def older(lake: Lake, table: str, *lacking: str) -> None:
-    """Make a table as a version wrote it that knew neither some columns nor any property."""
+    """Make a table as an older version wrote it, without some columns and without any property."""
     schema = TABLES[table]
     columns = [field for field in schema.columns if field.name not in lacking]
     lake.path(table).mkdir(parents=True)
@@ -38,7 +38,7 @@ def test_migrate_adds_columns_and_properties_once(tmp_path: Path) -> None:
     assert not migrate(lake, "control/deployments")
 
 
-def test_whole_lake_of_an_earlier_version_can_be_read_by_the_present_one(tmp_path: Path) -> None:
+def test_whole_lake_of_an_earlier_version_is_readable_by_the_present_one(tmp_path: Path) -> None:
     migrate_all(Lake(tmp_path / "none"))
     for table, schema in TABLES.items():
         later = [field.name for field in schema.columns if field.nullable]
@@ -53,7 +53,7 @@ def test_whole_lake_of_an_earlier_version_can_be_read_by_the_present_one(tmp_pat
     assert [Lake(tmp_path).version(table) for table in TABLES] == versions, "what is up to date is left alone"
 
 
-def test_maintain_brings_a_table_of_an_earlier_version_up_to_date(tmp_path: Path) -> None:
+def test_maintain_migrates_a_table_of_an_earlier_version(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     older(lake, "telemetry/apps", "up_s")
     maintain(lake, "telemetry/apps", NOW.date())

@@ -1,4 +1,4 @@
-"""State partitions as the lake knows them."""
+"""State partitions as recorded in the lake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOW = PartitionFlow("delays", "delays", 1, "q", 0, 3, 1, 7, NOON, 12, 121)
 SECOND = timedelta(seconds=1)
 
 
-def test_partitions_of_a_pipeline_are_read_since_a_time_in_the_order_of_their_commits(tmp_path: Path) -> None:
+def test_partitions_of_a_pipeline_are_read_since_a_time_in_commit_order(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     later = replace(RUN, batch_id=13, time=NOON + SECOND, state_bytes=None)
     lake.append(RUNS, [partition_run_row(replace(RUN, time=NOON - SECOND)), partition_run_row(RUN)])
@@ -32,7 +32,7 @@ def test_partitions_of_a_pipeline_are_read_since_a_time_in_the_order_of_their_co
     assert partition_runs(Lake(tmp_path / "none"), "delays", NOON) == []
 
 
-def test_flows_of_partitions_are_told_from_those_of_key_groups(tmp_path: Path) -> None:
+def test_flows_of_partitions_are_separate_from_those_of_key_groups(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     of_groups = {"from_operator": "plane", "from_group": 1, "to_operator": "route", "to_group": 2, "rows": 5}
     lake.append(FLOWS, [of_groups | {"pipeline": "delays", "time": NOON}])
@@ -51,7 +51,7 @@ def test_flows_are_added_to_a_table_of_an_earlier_version(tmp_path: Path) -> Non
     assert partition_flows(lake, "delays", NOON) == [FLOW]
 
 
-def test_newest_partitions_are_read_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_partitions_are_read_if_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "MOST_ROWS", 2)
     lake = Lake(tmp_path)
     for number in range(4):

@@ -25,7 +25,7 @@ def row(number: int, pipeline: str = "a", **more: Any) -> dict[str, Any]:
 
 
 def made(lake: Lake, partitions: list[str]) -> Lake:
-    """Make the table as it is now, or as older versions made it."""
+    """Create the table as it is now, or as older versions created it."""
     DeltaTable.create(
         str(lake.path(TABLE)),
         schema=TABLES[TABLE].columns,
@@ -64,7 +64,7 @@ def test_recent_rows_are_the_pipelines_newest_oldest_first(lake: Lake) -> None:
     assert numbers(read_recent(lake, RowQuery(TABLE, "nobody", 5))) == []
 
 
-def test_recent_rows_keep_to_versions_and_conditions(lake: Lake) -> None:
+def test_recent_rows_respect_versions_and_conditions(lake: Lake) -> None:
     fill(lake, 20)
     assert numbers(read_recent(lake, wanted(after=15))) == [16, 18]
     assert numbers(read_recent(lake, wanted(2, through=11))) == [8, 10]
@@ -72,7 +72,7 @@ def test_recent_rows_keep_to_versions_and_conditions(lake: Lake) -> None:
     assert numbers(read_recent(lake, wanted(equal={"app": "b"}))) == []
 
 
-def test_recent_when_a_time_bounds_it_then_older_files_are_not_opened(lake: Lake) -> None:
+def test_recent_with_a_time_bound_does_not_open_older_files(lake: Lake) -> None:
     fill(lake, 40)
     for file in sorted(lake.path(TABLE).rglob("*.parquet"), key=lambda f: f.stat().st_mtime_ns)[:30]:
         file.write_bytes(b"no parquet")
@@ -116,7 +116,7 @@ def test_recent_rows_are_the_same_after_compaction_and_vacuum(lake: Lake) -> Non
     assert numbers(read_recent(Lake(lake.location), wanted(4))) == [16, 18, 20, 22]
 
 
-def test_recent_when_the_log_was_cleaned_then_the_rows_are_the_same(lake: Lake) -> None:
+def test_recent_when_the_log_was_cleaned_then_rows_are_the_same(lake: Lake) -> None:
     fill(lake, 20)
     DeltaTable(str(lake.path(TABLE))).create_checkpoint()
     for entry in sorted((lake.path(TABLE) / "_delta_log").glob("*.json"))[:-2]:
@@ -127,14 +127,14 @@ def test_recent_when_the_log_was_cleaned_then_the_rows_are_the_same(lake: Lake) 
     assert (numbers(found), found.whole) == ([14, 16, 18], False)
 
 
-def test_recent_when_rows_were_deleted_then_they_do_not_come_back(lake: Lake) -> None:
+def test_recent_when_rows_were_deleted_then_they_stay_deleted(lake: Lake) -> None:
     fill(lake, 6)
     DeltaTable(str(lake.path(TABLE))).delete("generation = 4")
     fill(lake, 2, first=6)
     assert 4 not in numbers(read_recent(Lake(lake.location), wanted()))
 
 
-def test_recent_rows_reach_the_last_one_of_a_silent_pipeline(tmp_path: Path) -> None:
+def test_recent_rows_include_the_last_row_of_a_silent_pipeline(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(TABLE, [row(1, "quiet")])
     log = lake.path(TABLE) / "_delta_log"
@@ -144,7 +144,7 @@ def test_recent_rows_reach_the_last_one_of_a_silent_pipeline(tmp_path: Path) -> 
     assert numbers(read_recent(lake, RowQuery(TABLE, "quiet", 1))) == [1]
 
 
-def test_recent_rows_of_no_table_are_none_and_a_broken_log_raises(tmp_path: Path) -> None:
+def test_recent_rows_of_a_missing_table_are_empty_and_a_broken_log_raises(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert len(read_recent(lake, wanted()).rows) == 0
     fill(lake, 2)
@@ -153,7 +153,7 @@ def test_recent_rows_of_no_table_are_none_and_a_broken_log_raises(tmp_path: Path
         read_recent(lake, wanted())
 
 
-def test_new_rows_and_the_newest_before_are_apart(lake: Lake) -> None:
+def test_new_rows_and_the_newest_before_are_separate(lake: Lake) -> None:
     fill(lake, 20)
     found = read_since(lake, TABLE, "a", 15, before_rows=2)
     assert found.version == 20 and found.whole
@@ -174,7 +174,7 @@ def test_new_rows_after_a_cleaned_log_are_not_among_those_before(tmp_path: Path,
     assert found.before["generation"].to_pylist() == ([0, 1, 2, 3, 4] if new else [5])
 
 
-def test_new_rows_come_with_the_last_one_before_however_old(lake: Lake) -> None:
+def test_new_rows_include_the_last_one_before_however_old(lake: Lake) -> None:
     fill(lake, 4)
     lake.append(TABLE, [row(86_400)])
     found = read_since(lake, TABLE, "a", 4)
@@ -182,7 +182,7 @@ def test_new_rows_come_with_the_last_one_before_however_old(lake: Lake) -> None:
     assert found.before["generation"].to_pylist() == [2]
 
 
-def test_new_rows_beyond_the_limit_are_the_newest_alone(tmp_path: Path) -> None:
+def test_new_rows_beyond_the_limit_are_only_the_newest(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(TABLE, [row(0)])
     lake.append(TABLE, [row(n) for n in range(1, CATCH_UP_ROWS + 10)])
@@ -191,7 +191,7 @@ def test_new_rows_beyond_the_limit_are_the_newest_alone(tmp_path: Path) -> None:
     assert found.rows["generation"][-1].as_py() == CATCH_UP_ROWS + 9
 
 
-def test_span_when_nothing_came_then_the_last_row_before_is_there(lake: Lake) -> None:
+def test_span_when_nothing_new_arrived_then_contains_the_last_row_before(lake: Lake) -> None:
     fill(lake, 6)
     later = NOW + timedelta(hours=2)
     found = read_span(lake, TABLE, "a", later, later + timedelta(minutes=1))

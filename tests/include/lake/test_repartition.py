@@ -1,4 +1,4 @@
-"""Tables of older versions: other partitions, fewer columns."""
+"""Tables from older versions: other partitions, fewer columns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_repartition_moves_each_row_of_an_older_table_once(lake: Lake) -> None:
     assert len(DeltaTable(str(lake.path(TABLE))).file_uris()) == 6  # two pipelines, three days
 
 
-def test_repartition_when_done_then_ids_transactions_and_readers_go_on(lake: Lake) -> None:
+def test_repartition_when_done_then_ids_transactions_and_readers_continue(lake: Lake) -> None:
     fill(lake)
     before, version = lake.log(TABLE).table_id(), lake.version(TABLE)
     newest = read_recent(lake, RowQuery(TABLE, "a", 5)).rows["generation"]
@@ -98,7 +98,7 @@ def test_maintain_moves_an_older_table_and_deletes_its_files_later(
     assert rows(lake.location) == expected
 
 
-def test_append_with_a_handle_older_than_the_move_tries_again(lake: Lake) -> None:
+def test_append_with_a_handle_older_than_the_move_retries(lake: Lake) -> None:
     expected = fill(lake)
     fenced = FencedTable(Lake(lake.location), TABLE, "p/a/generation", 1)
     fenced.committed([])
@@ -109,7 +109,7 @@ def test_append_with_a_handle_older_than_the_move_tries_again(lake: Lake) -> Non
     assert rows(lake.location) == [*expected, ("late", 1), ("late", 2)]
 
 
-def test_repartition_among_writers_loses_and_doubles_no_row(lake: Lake) -> None:
+def test_repartition_with_active_writers_loses_and_duplicates_no_row(lake: Lake) -> None:
     expected, errors, done = fill(lake), [], threading.Event()
     counts = dict.fromkeys("xyz", 0)
 
@@ -140,14 +140,14 @@ def move(root: str) -> None:
     repartition(Lake(root), TABLE)
 
 
-def test_repartition_killed_leaves_the_table_whole(tmp_path: Path) -> None:
+def test_repartition_killed_leaves_the_table_intact(tmp_path: Path) -> None:
     lake = old_table(tmp_path, ["date"])
     expected = fill(lake, 60)
     written = set(lake.path(TABLE).rglob("*.parquet"))
     mover = multiprocessing.get_context("spawn").Process(target=move, args=(str(tmp_path),))
     mover.start()
     while mover.is_alive() and not set(lake.path(TABLE).rglob("*.parquet")) - written:
-        time.sleep(0.001)  # until the first copy is there
+        time.sleep(0.001)  # until the first copy exists
     mover.kill()
     mover.join()
     assert rows(lake.location) == expected
@@ -165,10 +165,10 @@ def test_repartition_names_a_broken_file_and_changes_nothing(lake: Lake) -> None
 
 
 @pytest.mark.parametrize("older", [True, False])
-def test_compact_when_hourly_then_only_what_has_many_files_is_rewritten(tmp_path: Path, older: bool) -> None:
+def test_compact_when_hourly_then_rewrites_only_days_with_many_files(tmp_path: Path, older: bool) -> None:
     lake = old_table(tmp_path, ["date"]) if older else Lake(tmp_path)
     expected = fill(lake, 12)
-    assert compact(lake, TABLE, (NOW - timedelta(days=3)).date()) == 0  # all is of the present or later
+    assert compact(lake, TABLE, (NOW - timedelta(days=3)).date()) == 0  # everything is from the present or later
     assert compact(lake, TABLE, NOW.date()) > 0
     assert rows(lake.location) == expected
     assert compact(lake, TABLE, NOW.date()) == 0
@@ -191,7 +191,7 @@ def test_append_adds_a_column_that_the_table_lacks(tmp_path: Path) -> None:
     assert found["cursor_table"].to_pylist() == [None, "t", "t"]
 
 
-def test_append_when_the_table_has_a_column_more_then_it_is_null(tmp_path: Path) -> None:
+def test_append_when_the_table_has_an_extra_column_then_it_is_null(tmp_path: Path) -> None:
     lake, schema = Lake(tmp_path), TABLES[TABLE].columns.append(pa.field("of_a_later_version", pa.string()))
     lake.path(TABLE).mkdir(parents=True)
     DeltaTable.create(str(lake.path(TABLE)), schema=schema, partition_by=["pipeline", "date"])

@@ -1,4 +1,4 @@
-"""What has been kept long enough goes by whole days; what a pipeline goes on from stays."""
+"""Rows expire in whole days. Rows that a pipeline still needs to resume stay."""
 
 from __future__ import annotations
 
@@ -73,19 +73,19 @@ def active_days(lake: Lake) -> set[date]:
     return set(actions["partition.date"].to_pylist())
 
 
-def test_expire_when_nothing_is_old_then_it_makes_no_commit(lake: Lake) -> None:
+def test_expire_when_nothing_is_old_then_makes_no_commit(lake: Lake) -> None:
     append(lake, NOW)
     before = lake.version(TABLE)
     assert expire(lake, TABLE, LIMIT) == 0
     assert lake.version(TABLE) == before
 
 
-def test_expire_when_a_table_has_no_days_then_it_leaves_it_alone(lake: Lake) -> None:
+def test_expire_when_a_table_has_no_days_then_leaves_it_alone(lake: Lake) -> None:
     lake.append("control/deployments", [{"pipeline": "p", "time": days_ago(900), "version": 1, "content": "{}"}])
     assert expire(lake, "control/deployments", LIMIT) == 0
 
 
-def test_expire_when_writers_append_meanwhile_then_all_go_on(lake: Lake) -> None:
+def test_expire_while_writers_append_lets_all_continue(lake: Lake) -> None:
     for number in range(3, 30):
         append(lake, days_ago(number))
     started, errors = threading.Barrier(3), []
@@ -116,7 +116,7 @@ def test_expire_when_writers_append_meanwhile_then_all_go_on(lake: Lake) -> None
     assert days(lake, TABLE) == [days_ago(3).date()] + [NOW.date()] * 50
 
 
-def test_expire_keeps_what_a_resting_pipeline_goes_on_from(lake: Lake) -> None:
+def test_expire_keeps_rows_that_a_stopped_pipeline_resumes_from(lake: Lake) -> None:
     tables = ControlTables(lake)
     behind = decision(days_ago(900), evaluated=False)
     made = [
@@ -159,7 +159,7 @@ def test_expire_keeps_each_optimizers_newest_memory_and_each_levels_newest_point
     assert [o.time for o in fresh.observations.recent("tiny")] == [days_ago(800)]
 
 
-def test_maintain_deletes_old_rows_and_notes_what_it_did(lake: Lake) -> None:
+def test_maintain_deletes_old_rows_and_records_it(lake: Lake) -> None:
     for number in range(5):
         append(lake, days_ago(number))
     assert last_upkeep(lake, TABLE) is None
@@ -171,7 +171,7 @@ def test_maintain_deletes_old_rows_and_notes_what_it_did(lake: Lake) -> None:
     assert days(lake, TABLE) == [days_ago(2).date(), days_ago(1).date(), NOW.date()]
 
 
-def test_maintain_when_a_day_has_no_file_left_then_its_folder_goes(lake: Lake) -> None:
+def test_maintain_when_a_day_has_no_file_left_then_deletes_its_folder(lake: Lake) -> None:
     append(lake, days_ago(5))
     append(lake, NOW)
     maintain(lake, TABLE, NOW.date(), keep_days=2)
@@ -181,7 +181,7 @@ def test_maintain_when_a_day_has_no_file_left_then_its_folder_goes(lake: Lake) -
     assert [folder.name for folder in lake.path(TABLE).glob("pipeline=tiny/date=*")] == [f"date={NOW.date()}"]
 
 
-def test_maintain_when_ids_are_old_then_they_are_forgotten_where_each_is_used_once(lake: Lake) -> None:
+def test_maintain_forgets_old_ids_if_each_is_used_once(lake: Lake) -> None:
     row = {"pipeline": "tiny", "time": NOW, "app": "a"}
     for table in (TABLE, "telemetry/streams"):
         lake.append(table, [row], {"tiny/1": 1})

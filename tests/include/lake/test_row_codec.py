@@ -108,7 +108,7 @@ def test_rows_when_written_and_read_back_then_are_the_same_contracts(
     check()
 
 
-def test_app_row_when_written_then_every_column_is_there(tmp_path: Path) -> None:
+def test_app_row_when_written_then_has_every_column(tmp_path: Path) -> None:
     lake, time = Lake(tmp_path), datetime(2026, 1, 1, 23, 59, 59, 999999, tzinfo=UTC)
     lake.append("telemetry/apps", [app_row(AppMetrics("delays", "delays", time, 3, None, 10**9, 1.5, "far"))])
     (found,) = lake.rows("select * from apps", "telemetry/apps")
@@ -118,7 +118,7 @@ def test_app_row_when_written_then_every_column_is_there(tmp_path: Path) -> None
     }  # fmt: skip
 
 
-def test_decision_with_a_former_plan_is_read_without_it() -> None:
+def test_decision_with_an_old_plan_format_is_read_without_it() -> None:
     told = Decision("d", "p", datetime(2026, 1, 1, tzinfo=UTC), Action.ADVISE, "groups_to_move", "move 7 key groups")
     row = decision_row(told)
     plan = {"method": "joint", "resource": "rows_per_s", "nodes": ["worker-1"], "operator": ["plane"], "load": [1.0]}

@@ -1,4 +1,4 @@
-"""The lake's tables are described as they are."""
+"""The documentation of the lake's tables matches the schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTRACTS = {
 }
 
 
-def test_page_of_tables_equals_the_schemas() -> None:
+def test_page_of_tables_matches_the_schemas() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document(), "run: python -m millrace.lake.schemas"
 
 

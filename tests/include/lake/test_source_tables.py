@@ -66,13 +66,13 @@ def test_append_after_another_writer_is_a_conflict(tmp_path: Path) -> None:
     assert _read(tmp_path / "t") == list(range(5))
 
 
-def test_open_when_table_holds_other_content_then_error_names_both(tmp_path: Path) -> None:
+def test_open_when_table_has_other_content_then_error_names_both(tmp_path: Path) -> None:
     SourceTable(tmp_path / "t", SCHEMA, "numbers")
     with pytest.raises(MillraceError, match=r"letters.*numbers"):
         SourceTable(tmp_path / "t", SCHEMA, "letters")
 
 
-def test_open_when_folder_is_a_file_then_error_tells_what_to_do(tmp_path: Path) -> None:
+def test_open_when_folder_is_a_file_then_error_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("not a folder")
     with pytest.raises(MillraceError, match="writable folder"):
         SourceTable(tmp_path / "t", SCHEMA, "numbers")
@@ -83,14 +83,14 @@ def test_query_when_table_is_missing_then_error_names_the_folder(tmp_path: Path)
         query("select 1", t=tmp_path / "nowhere")
 
 
-def test_is_table_when_only_the_logs_folder_is_there_then_not_yet(tmp_path: Path) -> None:
+def test_is_table_when_only_the_log_folder_exists_then_is_false(tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     assert not is_table(tmp_path / "t")
     SourceTable(tmp_path / "t", SCHEMA, "numbers")
     assert is_table(tmp_path / "t")
 
 
-def test_arrivals_when_read_then_rows_of_each_file_in_order_of_time(tmp_path: Path) -> None:
+def test_arrivals_are_the_rows_of_each_file_in_order_of_time(tmp_path: Path) -> None:
     table = SourceTable(tmp_path / "t", SCHEMA, "numbers")
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     for n in range(3):
@@ -101,6 +101,6 @@ def test_arrivals_when_read_then_rows_of_each_file_in_order_of_time(tmp_path: Pa
     assert before <= times[0] <= times[1] <= times[2] <= datetime.now(UTC)
 
 
-def test_arrivals_when_table_is_empty_then_no_row(tmp_path: Path) -> None:
+def test_arrivals_of_an_empty_table_have_no_row(tmp_path: Path) -> None:
     SourceTable(tmp_path / "t", SCHEMA, "numbers")
     assert arrivals(tmp_path / "t").num_rows == 0

@@ -1,4 +1,4 @@
-"""What a table holds is told by its log."""
+"""The log says what a table contains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row(time: datetime) -> dict[str, object]:
     return {"pipeline": "tiny", "time": time, "app": "a", "generation": 1}
 
 
-def test_table_storage_counts_what_the_log_names_and_opens_no_data_file(tmp_path: Path) -> None:
+def test_table_storage_counts_the_files_in_the_log_and_opens_no_data_file(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number in range(3):
         lake.append(TABLE, [row(NOW - timedelta(days=number))] * 4)
@@ -34,14 +34,14 @@ def test_table_storage_counts_what_the_log_names_and_opens_no_data_file(tmp_path
     assert held.disk_bytes == sum(f.stat().st_size for f in lake.path(TABLE).rglob("*") if f.is_file())
 
 
-def test_table_storage_when_a_table_has_no_days_then_statistics_tell_the_oldest(tmp_path: Path) -> None:
+def test_table_storage_of_a_table_without_days_takes_the_oldest_from_statistics(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     deployment = {"pipeline": "tiny", "time": NOW, "version": 1, "content": "{}", "author": "person"}
     lake.append("control/deployments", [deployment, {**deployment, "time": NOW - timedelta(days=9)}])
     assert table_storage(lake, "control/deployments").oldest == date(2026, 2, 22)
 
 
-def test_table_storage_tells_what_maintenance_did_last(tmp_path: Path) -> None:
+def test_table_storage_shows_the_last_maintenance(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number in (0, 9):
         lake.append(TABLE, [row(NOW - timedelta(days=number))])
@@ -63,5 +63,5 @@ def test_table_storage_when_empty_or_broken(tmp_path: Path) -> None:
         table_storage(lake, TABLE)
 
 
-def test_folder_bytes_when_there_is_none_then_is_0(tmp_path: Path) -> None:
+def test_folder_bytes_of_a_missing_folder_is_0(tmp_path: Path) -> None:
     assert folder_bytes(tmp_path / "none") == 0

@@ -31,7 +31,7 @@ def ids(lake: Lake) -> list[int]:
 
 
 def in_processes(*tasks: tuple[Callable[..., Any], tuple[Any, ...]]) -> list[Any]:
-    """Run functions in processes of their own, begun together, and return what they returned."""
+    """Run functions in separate processes, started together, and return their results."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(len(tasks)) as pool:
         return [r.get() for r in [pool.apply_async(function, args) for function, args in tasks]]
@@ -45,7 +45,7 @@ def append_many(root: str, first: int, count: int) -> int:
 
 
 def append_each(root: str, transaction: str, numbers: int) -> list[int]:
-    """Try to commit the numbers 1, 2, ... as fast as can be; return those that this process wrote."""
+    """Try to commit the numbers 1, 2, ... as fast as possible; return those that this process wrote."""
     lake, written = Lake(root), []
     for number in range(1, numbers + 1):
         with contextlib.suppress(Conflict):
@@ -75,7 +75,7 @@ def test_append_fills_missing_columns_with_null_and_adds_the_date(tmp_path: Path
     assert (found["time"], found["date"], found["rows_in"]) == (NOW + timedelta(seconds=7), date(2026, 3, 1), None)
 
 
-def test_append_when_given_an_arrow_table_then_it_is_the_same(tmp_path: Path) -> None:
+def test_append_of_an_arrow_table_is_the_same(tmp_path: Path) -> None:
     lake, schema = Lake(tmp_path), TABLES[BATCHES].columns
     without_date = pa.Table.from_pylist([row(7)], schema=schema.remove(schema.get_field_index("date")))
     lake.append(BATCHES, without_date)
@@ -84,7 +84,7 @@ def test_append_when_given_an_arrow_table_then_it_is_the_same(tmp_path: Path) ->
     assert [r["date"] for r in found] == [date(2026, 3, 1)] * 2
 
 
-def test_append_when_a_transaction_is_replayed_then_nothing_is_written(tmp_path: Path) -> None:
+def test_append_when_a_transaction_is_replayed_then_writes_nothing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert lake.append(BATCHES, [row(5)], {"delays/q/0": 5}) == 1
     for replayed in (5, 4, 0):
@@ -101,7 +101,7 @@ def test_append_with_an_old_transaction_writes_nothing(tmp_path: Path) -> None:
     assert ids(lake) == [1]
 
 
-def test_append_when_processes_append_at_once_then_nothing_is_lost(tmp_path: Path) -> None:
+def test_append_when_processes_append_concurrently_then_loses_nothing(tmp_path: Path) -> None:
     in_processes(*[(append_many, (str(tmp_path), 100 * n, 15)) for n in range(2)])
     assert ids(Lake(tmp_path)) == [100 * n + i for n in range(2) for i in range(15)]
 
@@ -124,7 +124,7 @@ def test_append_sees_what_another_handle_committed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder that cannot be written: root ignores modes, so root's is immutable or it is no folder at all."""
+    """A folder that is not writable. Root ignores modes, so root's is immutable or not a folder at all."""
     if os.geteuid() == 0:
         root = tmp_path / "lake"
         root.write_text("a file where the lake should be")
@@ -141,7 +141,7 @@ def test_folder_whose_path_deltalake_decodes_is_refused(tmp_path: Path) -> None:
     assert Lake(tmp_path / "100% größe").append(BATCHES, [row(1)]) is not None
 
 
-def test_append_when_the_lake_cannot_be_written_then_says_what_to_do(read_only: Path) -> None:
+def test_append_when_the_lake_is_not_writable_then_says_what_to_do(read_only: Path) -> None:
     with pytest.raises(MillraceError) as told:
         Lake(read_only).append(BATCHES, [row(1)])
     assert told.value.key == "lake"
@@ -157,7 +157,7 @@ def test_query_when_the_log_is_broken_then_says_where(tmp_path: Path) -> None:
     assert told.value.key == "lake"
 
 
-def test_query_when_a_data_file_is_gone_then_says_where(tmp_path: Path) -> None:
+def test_query_when_a_data_file_is_missing_then_says_where(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append(BATCHES, [row(1)])
     for file in (tmp_path / BATCHES).rglob("*.parquet"):
@@ -171,7 +171,7 @@ def test_query_when_the_table_does_not_exist_then_is_empty(tmp_path: Path) -> No
     assert not any(tmp_path.iterdir())
 
 
-def test_query_when_the_table_is_made_anew_then_the_open_handle_follows(tmp_path: Path) -> None:
+def test_query_when_the_table_is_recreated_then_the_open_handle_follows(tmp_path: Path) -> None:
     import shutil
 
     lake = Lake(tmp_path)
@@ -182,7 +182,7 @@ def test_query_when_the_table_is_made_anew_then_the_open_handle_follows(tmp_path
     assert ids(lake) == [2]
 
 
-def test_lake_when_a_table_is_unknown_then_names_those_that_exist(tmp_path: Path) -> None:
+def test_lake_when_a_table_is_unknown_then_names_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(MillraceError, match="telemetry/batches"):
         Lake(tmp_path).path("telemetry/nonsense")
 
@@ -195,19 +195,19 @@ def one_row(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_literal_when_text_is_anything_then_is_read_as_that_text(one_row: Lake, text: str) -> None:
+def test_literal_of_any_text_reads_back_as_that_text(one_row: Lake, text: str) -> None:
     (found,) = one_row.rows(f"select {literal(text)} as x from batches", BATCHES)
     assert found["x"] == text
 
 
 @given(number=st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300))
-def test_literal_when_number_then_is_read_as_that_number(one_row: Lake, number: float) -> None:
+def test_literal_of_a_number_reads_back_as_that_number(one_row: Lake, number: float) -> None:
     (found,) = one_row.rows(f"select {literal(number)} as x from batches", BATCHES)
     assert found["x"] == pytest.approx(number, rel=1e-12)
 
 
 @given(time=st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC)))
-def test_literal_when_time_then_compares_to_the_microsecond(one_row: Lake, time: datetime) -> None:
+def test_literal_of_a_time_compares_to_the_microsecond(one_row: Lake, time: datetime) -> None:
     sql = f"select {literal(time)} as x, time < {literal(NOW + timedelta(seconds=1, microseconds=1))} as y from batches"
     (found,) = one_row.rows(sql, BATCHES)
     assert (found["x"], found["y"]) == (time, True)

@@ -82,23 +82,23 @@ def test_json_when_a_contract_has_a_newer_field_then_it_is_ignored() -> None:
     assert from_json(GuardOutcome, json.dumps(guard)) == GuardOutcome("bounds", True)
 
 
-def test_json_when_a_number_was_not_finite_then_is_read_as_none() -> None:
+def test_json_of_a_non_finite_number_is_read_as_none() -> None:
     proposal = Proposal("flow", (), "keep", "", {"rate": math.nan}, {"mean": (1.0, math.inf)})
     again = from_json(Proposal, to_json(proposal))
     assert again.predicted == {"rate": None} and again.curve == {"mean": (1.0, None)}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"guard": "bounds"}', '{"guard": "bounds", "passed": "perhaps"}'])
-def test_json_when_it_is_no_contract_then_is_a_value_error(text: str) -> None:
+def test_json_of_anything_else_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"^no GuardOutcome: "):
         from_json(GuardOutcome, text)
 
 
-def test_plain_when_numbers_are_not_finite_or_numpy_then_they_are_json() -> None:
+def test_plain_when_numbers_are_not_finite_or_numpy_then_are_json() -> None:
     value = {"a": math.nan, "b": math.inf, "c": np.float64(1.5), "d": np.int64(7), "e": {3}, "f": Action.HOLD}
     assert to_plain(value) == {"a": None, "b": None, "c": 1.5, "d": 7, "e": [3], "f": "hold"}
 
 
-def test_plain_when_time_has_another_zone_then_it_is_told_in_utc() -> None:
+def test_plain_when_time_has_another_zone_then_is_in_utc() -> None:
     there = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     assert to_plain(there) == "2026-01-01T00:00:00+00:00"

@@ -14,14 +14,14 @@ LINES = (Contingency("p", 4, 40.0, 2.0), Contingency("p", 8, 75.04, 2.0))
 PLAN = ContingencyPlan("d1", LINES, 20, ("22:00-06:00",))
 
 
-def test_plan_survives_the_lake_and_goes_with_other_slots() -> None:
+def test_plan_survives_the_lake_and_is_dropped_with_other_slots() -> None:
     deployment = Deployment("p", 1, True, {"p": AppDeployment("p.py", (), 2, 1024, 8)}, contingencies=PLAN)
     assert from_json(Deployment, to_json(deployment)).contingencies == PLAN
     assert deployment.with_changes(()).contingencies == PLAN
     assert deployment.with_changes((Change("p", "slots", 2, 4),)).contingencies is None
 
 
-def test_deployment_of_a_former_release_has_no_plan() -> None:
+def test_deployment_of_an_earlier_release_has_no_plan() -> None:
     deployment = Deployment("p", 1, True, {"p": AppDeployment("p.py", (), 2, 1024, 8)})
     text = to_json(deployment).replace('"contingencies":null,', "")
     assert "contingencies" not in text and from_json(Deployment, text) == deployment
@@ -42,14 +42,14 @@ def test_deployment_of_a_former_release_has_no_plan() -> None:
         (None, True),
     ],
 )
-def test_plan_is_renewed_for_news_only(other: ContingencyPlan | None, news: bool) -> None:
+def test_plan_is_renewed_only_if_it_changed(other: ContingencyPlan | None, news: bool) -> None:
     assert PLAN.renews(other) is news
 
 
 def test_lines_are_one_sentence_for_a_person() -> None:
-    assert describe(LINES) == "p, if more than 40 rows/s arrive: 4 slots, more than 75 rows/s arrive: 8 slots."
+    assert describe(LINES) == "p gets 4 slots if more than 40 rows/s arrive, 8 slots if more than 75 rows/s arrive."
     overdue = describe((Contingency("p", 4, None, 22.4, "nothing is known"),))
-    assert overdue == "p, if a batch runs for more than 22 s: 4 slots (nothing is known)."
+    assert overdue == "p gets 4 slots if a batch runs for more than 22 s (nothing is known)."
     assert describe(()) == ""
 
 

@@ -29,11 +29,11 @@ CURRENT = Deployment(
         (Change("b", "parallelism", 0, 9, "map"), None),
     ],
 )
-def test_value_when_a_change_names_a_field_then_is_what_is_set_or_none(change: Change, value: int | None) -> None:
+def test_value_of_a_field_is_its_setting_or_none(change: Change, value: int | None) -> None:
     assert CURRENT.apps[change.app].value(change) == value
 
 
-def test_with_changes_when_an_operators_p_is_set_then_only_that_one_moves() -> None:
+def test_with_changes_to_one_operators_p_moves_only_that_one() -> None:
     after = CURRENT.with_changes((Change("a", "parallelism", 2, 7, "map"), Change("a", "slots", 2, 8)))
     assert after.apps["a"].parallelism == {"map": 7, "sink": 1}
     assert (after.apps["a"].slots, after.apps["b"]) == (8, CURRENT.apps["b"])
@@ -51,7 +51,9 @@ def test_with_changes_when_an_operators_p_is_set_then_only_that_one_moves() -> N
         (2, " 2 ", 3, 3, 1),
     ],
 )
-def test_slots_are_tasks_that_executors_can_run(cores: int, cpus: str, slots: int, executors: int, of_one: int) -> None:
+def test_slots_are_the_tasks_that_executors_can_run(
+    cores: int, cpus: str, slots: int, executors: int, of_one: int
+) -> None:
     submit = {"conf": {"spark.task.cpus": cpus}}
     app = replace(CURRENT.apps["b"], slots=slots, executor=ExecutorSize(cores, 1024), submit=submit)
     assert (app.executors, app.slots_per_executor) == (executors, of_one)
@@ -82,7 +84,7 @@ def test_changes_place_only_the_partitions_they_name() -> None:
     assert back.content == before.content
 
 
-def test_other_number_of_state_partitions_is_a_restart_and_drops_their_placement() -> None:
+def test_other_state_partitions_restart_and_drop_their_placement() -> None:
     placed = replace(CURRENT.apps["b"], executor=ExecutorSize(1, 1024), placement={"q/0": (3, -1, 1)})
     before = replace(CURRENT, apps={"b": placed})
     after = before.with_changes((Change("b", "max_parallelism", placed.max_parallelism, 31),))
@@ -111,7 +113,9 @@ def test_operators_of_a_stage_have_one_name() -> None:
         (Change("a", "executor_memory_mb", 512, 1024), "change.field", "an app with executors"),
     ],
 )
-def test_with_changes_when_something_does_not_exist_then_says_what_does(change: Change, key: str, allowed: str) -> None:
+def test_with_changes_when_something_does_not_exist_then_names_what_does(
+    change: Change, key: str, allowed: str
+) -> None:
     with pytest.raises(MillraceError) as told:
         CURRENT.with_changes((change,))
     assert (told.value.key, told.value.allowed) == (key, allowed)

@@ -1,4 +1,4 @@
-"""The one line that says why something failed, from texts that Python, Java, py4j, Spark and Delta really print."""
+"""The one line that says why something failed, from real messages of Python, Java, py4j, Spark and Delta."""
 
 from __future__ import annotations
 
@@ -183,11 +183,11 @@ def test_reason_of_an_error_in_the_jvm_is_its_innermost_cause(text: str, line: s
         (KeyboardInterrupt(), "KeyboardInterrupt"),
     ],
 )
-def test_reason_of_what_a_script_raised_is_its_type_and_first_sentence(error: BaseException, line: str) -> None:
+def test_reason_of_an_exception_in_a_script_is_its_type_and_first_sentence(error: BaseException, line: str) -> None:
     assert reason(error) == line
 
 
-def test_reason_of_an_error_of_ours_keeps_its_remedy() -> None:
+def test_reason_of_our_own_error_keeps_its_remedy() -> None:
     error = MillraceError("checkpoint", "/c", "a checkpoint of its own", "Process 7 has it. End it first.")
     assert reason(error) == str(error)
     assert reason_of(f"millrace.model.errors.MillraceError: {error}") == str(error)
@@ -209,7 +209,7 @@ def test_reason_of_an_error_of_ours_keeps_its_remedy() -> None:
         ("", "no error is known"),
     ],
 )
-def test_reason_of_printed_text_reads_as_that_of_the_exception(text: str, line: str | None) -> None:
+def test_reason_of_printed_text_matches_that_of_the_exception(text: str, line: str | None) -> None:
     assert reason_of(text) == (line or reason(StreamingQueryException(FAILED + RECREATED)))
 
 
@@ -219,7 +219,7 @@ def test_reason_of_any_text_is_one_short_line(text: str) -> None:
         assert line and "\n" not in line and len(line) <= OUR_LIMIT
 
 
-def test_reason_that_is_endless_is_cut() -> None:
+def test_endless_reason_is_cut() -> None:
     assert len(reason(ValueError("x " * 10_000))) <= LIMIT
 
 
@@ -237,7 +237,7 @@ def test_reason_that_is_endless_is_cut() -> None:
         ("", False),
     ],
 )
-def test_restart_cures_only_what_delta_says_it_does(line: str, cures: bool) -> None:
+def test_restart_fixes_only_the_failures_that_delta_names(line: str, cures: bool) -> None:
     assert restart_cures(line) == cures
 
 

@@ -46,7 +46,7 @@ GOOD: dict[str, Any] = {
 
 
 def told(**changes: Any) -> dict[str, Any]:
-    """The good section with values replaced; dots lead into its parts."""
+    """The good section with values replaced; dots address its parts."""
     section = copy.deepcopy(GOOD)
     for path, value in changes.items():
         *parts, last = path.split(".")
@@ -67,7 +67,7 @@ def refused(**changes: Any) -> str:
     return str(error.value)
 
 
-def test_definition_when_told_in_short_then_is_whole() -> None:
+def test_definition_in_short_form_is_completed() -> None:
     made = spec().join_definition
     assert made == JoinDefinition(
         (
@@ -86,18 +86,18 @@ def test_definition_when_told_in_short_then_is_whole() -> None:
 
 
 @pytest.mark.parametrize("on", [["origin", ["delay", "temp"]], {"origin": "origin", "delay": "temp"}])
-def test_columns_when_told_as_names_or_pairs_then_are_pairs(on: Any) -> None:
+def test_columns_as_names_or_pairs_become_pairs(on: Any) -> None:
     section = told(**{"tasks.weather.on": on})
     assert Join.model_validate(section).tasks["weather"].on == (("origin", "origin"), ("delay", "temp"))
 
 
 @given(st.dictionaries(st.sampled_from(["origin", "delay"]), st.sampled_from(["origin", "temp"])), st.booleans())
-def test_columns_when_told_as_mapping_or_as_pairs_then_mean_the_same(on: dict[str, str], pairs: bool) -> None:
+def test_columns_as_mapping_or_pairs_mean_the_same(on: dict[str, str], pairs: bool) -> None:
     section = told(**{"tasks.weather.on": [list(pair) for pair in on.items()] if pairs else on})
     assert Join.model_validate(section).tasks["weather"].on == tuple(on.items())
 
 
-def test_first_deployment_holds_settings_and_the_definition() -> None:
+def test_first_deployment_contains_settings_and_the_definition() -> None:
     first = spec(args=["--one"]).first_deployment()
     assert first.join == JoinSettings(2, 20, 0.0)
     one, given_join = first.apps["air"].args
@@ -105,7 +105,7 @@ def test_first_deployment_holds_settings_and_the_definition() -> None:
     assert from_json(JoinDefinition, given_join.removeprefix("--join=")) == spec().join_definition
 
 
-def test_spec_when_it_has_a_join_then_script_and_owners_are_given() -> None:
+def test_spec_with_a_join_implies_script_and_owners() -> None:
     made = spec()
     assert made.script == str(specs.STREAM_JOIN)
     assert {made.field_owners[name] for name in JOIN_FIELDS} == {"esj"}
@@ -118,7 +118,7 @@ def test_spec_when_it_has_a_join_then_script_and_owners_are_given() -> None:
     assert plain.first_deployment().join is None
 
 
-def test_options_when_there_is_a_join_then_are_what_its_optimizer_takes() -> None:
+def test_options_of_a_join_are_passed_to_its_optimizer() -> None:
     assert spec().join_options == {
         "capacity": 1000,
         "window_s": 7200.0,
@@ -173,7 +173,7 @@ def test_join_when_something_is_wrong_then_says_where(changes: dict[str, Any], w
     ],
     ids=str,
 )
-def test_spec_when_it_does_not_go_with_a_join_then_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_spec_with_settings_that_conflict_with_a_join_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         spec(**changes)
 
@@ -192,9 +192,7 @@ def test_settings_when_bounds_have_moved_then_are_kept_within_them(
         assert kept == JoinSettings(workers, block, shed)
 
 
-def test_load_when_home_is_named_then_it_is_replaced_in_the_join(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load_replaces_home_in_the_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = tmp_path / "job.py"
     job.write_text("")
     monkeypatch.setattr(specs, "STREAM_JOIN", job)
@@ -218,7 +216,7 @@ def test_load_when_home_is_named_then_it_is_replaced_in_the_join(
     [{"capacity": 1}, {"tasks.weather.within_s": "soon"}, {"tasks.weather.on": [["a", "b", "c"]]}, {"sauce": 1}],
     ids=str,
 )
-def test_schema_when_a_join_is_wrong_then_an_editor_marks_it(wrong: dict[str, Any]) -> None:
+def test_schema_lets_an_editor_mark_a_wrong_join(wrong: dict[str, Any]) -> None:
     jsonschema.validate({"name": "air", "join": GOOD}, schema())
     jsonschema.validate({"name": "air", "join": told(**{"tasks.weather.on": {"origin": "origin"}})}, schema())
     with pytest.raises(jsonschema.ValidationError):

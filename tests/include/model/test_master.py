@@ -24,17 +24,17 @@ def test_addresses_are_those_that_a_driver_connects_to(master: str, reached_at: 
 
 
 @pytest.mark.parametrize("master", ["local", "spark://127.0.0.1:7077", "spark://localhost:1,[::1]:2"])
-def test_master_that_only_this_machine_reaches_is_loopback(master: str) -> None:
+def test_master_reachable_only_from_this_machine_is_loopback(master: str) -> None:
     assert is_loopback(master)
 
 
 @pytest.mark.parametrize(
     "master", ["yarn", "spark://a:7077", "spark://127.0.0.1:7077,a:7077", "k8s://127.0.0.1.example"]
 )
-def test_master_that_others_may_reach_is_none(master: str) -> None:
+def test_master_reachable_by_others_is_not_loopback(master: str) -> None:
     assert not is_loopback(master)
 
 
 @pytest.mark.parametrize("master", ["", "mesos", "spark://a", "spark://a:7077,", "spark://::1:7077", "local; rm -rf /"])
-def test_other_words_are_no_master(master: str) -> None:
+def test_other_text_is_not_a_master(master: str) -> None:
     assert not re.match(PATTERN, master)

@@ -1,4 +1,4 @@
-"""A row waits for the batch that runs and for its own: formulas against a simulation of micro-batches."""
+"""A row waits for the running batch and for its own: formulas compared with a simulation of micro-batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIXED, TRIGGER = st.floats(0.1, 20), st.floats(1, 120)
 
 
 def simulated_wait_s(fixed_s: float, rho: float, trigger_s: float) -> float:
-    """The longest wait once batches repeat: a batch takes what has arrived since the one before began to read."""
+    """The longest wait once batches repeat: each batch takes the rows that arrived since the previous one began."""
     read = start = 0.0
     waits = []
     for _ in range(400):
@@ -43,7 +43,7 @@ def test_highest_utilisation_is_where_the_goal_is_just_met(fixed_s: float, goal_
 
 
 @given(FIXED, st.floats(1, 300), st.one_of(st.none(), st.floats(1, 1e6)), st.floats(1, 1e5))
-def test_sustainable_throughput_meets_the_goal_and_comes_out(
+def test_sustainable_throughput_meets_the_goal_and_is_consistent(
     fixed_s: float, goal_s: float, rows: float | None, rows_per_s: float
 ) -> None:
     rate = sustainable(rows_per_s, fixed_s, rows, goal_s)
@@ -52,12 +52,12 @@ def test_sustainable_throughput_meets_the_goal_and_comes_out(
         assert longest_wait_s(batch_s(fixed_s, rate / rows_per_s)) <= goal_s * (1 + 1e-6)
 
 
-def test_goal_of_nearly_nothing_is_met_at_no_utilisation() -> None:
+def test_goal_near_zero_is_not_met_at_any_utilisation() -> None:
     assert highest_utilisation(0.0, 5e-324) == 0.0
     assert highest_utilisation(1.0, 5e-324) <= 0.0
 
 
-def test_query_that_does_not_keep_up_waits_for_ever() -> None:
+def test_query_that_does_not_keep_up_waits_forever() -> None:
     assert math.isinf(longest_wait_s(batch_s(1.0, 1.0)))
     assert math.isinf(batch_s(1.0, 1.2, 10.0))
 

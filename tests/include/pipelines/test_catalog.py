@@ -53,7 +53,7 @@ def refused(path: Path) -> MillraceError:
     return told.value
 
 
-def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
+def test_spec_with_only_required_keys_gets_defaults(folder: Path) -> None:
     spec = load(written(folder, GOOD))
     assert (spec.name, spec.app, spec.submit.master, spec.slots) == ("orders", "orders", "embedded", Slots())
     assert spec.script == str(folder / "orders.py")
@@ -61,7 +61,7 @@ def test_spec_of_required_keys_has_defaults_for_the_rest(folder: Path) -> None:
     assert spec.first_deployment().apps["orders"].slots == 1
 
 
-def test_defaults_of_a_folder_are_those_of_each_spec_that_says_nothing_else(folder: Path) -> None:
+def test_defaults_of_a_folder_apply_to_specs_that_do_not_override_them(folder: Path) -> None:
     written(folder, {"mode": "approve", "guards": {"cool_down_s": 9}}, DEFAULTS)
     written(folder, GOOD)
     written(folder, {**GOOD, "name": "other", "mode": "auto", "guards": {}}, "other.yaml")
@@ -81,21 +81,21 @@ def test_defaults_of_a_folder_are_those_of_each_spec_that_says_nothing_else(fold
         ("a: [", "_defaults.yaml"),
     ],
 )
-def test_defaults_that_are_wrong_are_named_by_their_file(folder: Path, content: object, key: str) -> None:
+def test_wrong_defaults_are_named_by_their_file(folder: Path, content: object, key: str) -> None:
     written(folder, content, DEFAULTS)
     with pytest.raises(MillraceError) as told:
         load(written(folder, GOOD))
     assert told.value.key == key and told.value.remedy
 
 
-def test_tuner_owns_slots_and_nobody_the_drivers_memory(folder: Path) -> None:
+def test_tuner_owns_slots_and_no_one_owns_the_drivers_memory(folder: Path) -> None:
     others = {"executor_memory_mb": "executor_memory", "placement": "albic", "max_parallelism": "spec"}
     assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow", **others}
     chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
     assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm", **others}
 
 
-def test_load_when_home_is_named_then_it_is_replaced_everywhere(folder: Path) -> None:
+def test_load_replaces_home_everywhere(folder: Path) -> None:
     args = ["--to=${MILLRACE_HOME}/x", "$9 ${OTHER}", "^a$$b$", "$${MILLRACE_HOME}", "$MILLRACE_HOME"]
     spec = load(written(folder, {**GOOD, "args": args, "submit": {"conf": {"a": "${MILLRACE_HOME}"}}}))
     assert spec.args == ("--to=/somewhere/x", "$9 ${OTHER}", "^a$$b$", "$/somewhere", "$MILLRACE_HOME")
@@ -181,11 +181,11 @@ def test_wrong_value_is_named_with_key_and_allowed_range(folder: Path, change: d
         "name: orders\nname: twice\nscript: a\n  b: c",
     ],
 )
-def test_load_when_the_yaml_is_malformed_then_the_file_is_named(folder: Path, text: str) -> None:
+def test_load_of_malformed_yaml_names_the_file(folder: Path, text: str) -> None:
     assert refused(written(folder, text)).key == "orders.yaml"
 
 
-def test_load_when_the_file_is_no_text_or_gone_then_the_file_is_named(folder: Path) -> None:
+def test_load_of_a_missing_or_binary_file_names_it(folder: Path) -> None:
     path = folder / "orders.yaml"
     refused(path)
     path.write_bytes(b"\xff\xfe\x00name")
@@ -198,7 +198,7 @@ def test_missing_script_is_named_with_its_path(folder: Path) -> None:
     assert str(folder / "nowhere.py") in problem.remedy
 
 
-def test_section_that_occurs_twice_is_refused_with_both_lines(folder: Path) -> None:
+def test_duplicate_section_is_refused_with_both_lines(folder: Path) -> None:
     guards = "name: orders\nscript: orders.py\nguards:\n  max_total_slots: 4\nmode: auto\nguards: {cool_down_s: 9}\n"
     problem = refused(written(folder, guards))
     assert problem.value == "lines 3 and 6: `guards` twice"
@@ -240,7 +240,7 @@ def test_setting_that_millrace_would_override_names_the_key_to_use(
     assert problem.key == f"orders.yaml: submit.conf.{name}" and remedy in problem.remedy
 
 
-def test_settings_that_only_concern_the_job_are_taken(folder: Path) -> None:
+def test_settings_that_concern_only_the_job_are_accepted(folder: Path) -> None:
     names = (
         "spark.plugins",
         "spark.extraListeners",
@@ -252,7 +252,7 @@ def test_settings_that_only_concern_the_job_are_taken(folder: Path) -> None:
     assert load(written(folder, {**GOOD, "submit": {"conf": conf}})).submit.conf == conf
 
 
-def test_slots_are_multiples_of_the_tasks_that_an_executor_runs(folder: Path) -> None:
+def test_slots_are_multiples_of_an_executors_tasks(folder: Path) -> None:
     several = {**GOOD, "submit": {"conf": {"spark.task.cpus": "2"}}, "executor": {"cores": 4}}
     spec = load(written(folder, {**several, "slots": {"min": 2, "max": 6, "start": 4}}))
     assert spec.bounds_contract().step == 2 and spec.first_deployment().apps["orders"].executors == 2
@@ -263,21 +263,23 @@ def test_slots_are_multiples_of_the_tasks_that_an_executor_runs(folder: Path) ->
 
 
 @pytest.mark.parametrize("schedule", ["*/10 * * * *", "@hourly", "15 3 * * mon-fri", "0 0 1 jan *"])
-def test_schedule_is_taken_as_it_is(folder: Path, schedule: str) -> None:
+def test_schedule_is_kept_as_written(folder: Path, schedule: str) -> None:
     spec = load(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": schedule}}))
     assert spec.profile is not None and spec.profile.schedule == schedule
 
 
-def test_load_when_the_schedule_is_no_cron_expression_then_one_is_shown(folder: Path) -> None:
+def test_load_when_the_schedule_is_not_a_cron_expression_then_shows_one(folder: Path) -> None:
     problem = refused(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": "61 * * * *"}}))
     assert (problem.value, problem.remedy) == ("61 * * * *", "Fix `profile.schedule`.")
     assert "*/10 * * * *" in problem.allowed
 
 
-def test_level_of_a_former_release_is_ignored_with_one_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_level_of_an_earlier_release_is_ignored_with_one_warning(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = written(folder, {**GOOD, "level": 2})
     assert load(path) == load(path) == load(written(folder, GOOD, "orders2.yaml"))
-    assert [r.getMessage() for r in caplog.records] == ["orders.yaml: `level` has no effect any more. Remove it."]
+    assert [r.getMessage() for r in caplog.records] == ["orders.yaml: `level` no longer has any effect. Remove it."]
 
 
 def test_measuring_key_groups_is_ignored_with_a_warning_each(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -298,12 +300,12 @@ def test_profile_of_operators_only_is_left_out(folder: Path) -> None:
     assert load(written(folder, {**GOOD, "profile": operators_only})).profile is None
 
 
-def test_placement_without_executors_is_refused_with_what_to_do(folder: Path) -> None:
+def test_placement_without_executors_is_refused_with_a_remedy(folder: Path) -> None:
     problem = refused(written(folder, {**GOOD, "placement": {}, "submit": {"master": "local"}}))
     assert "placement: needs executors" in problem.allowed and "embedded" in problem.allowed
 
 
-def test_load_when_several_values_are_wrong_then_says_how_many_more(folder: Path) -> None:
+def test_load_when_several_values_are_wrong_then_counts_the_rest(folder: Path) -> None:
     assert "1 more problem " in str(refused(written(folder, {**GOOD, "period_s": 0, "mode": "x"})))
 
 
@@ -331,7 +333,7 @@ def test_any_content_is_a_spec_or_a_problem(tmp_path_factory: pytest.TempPathFac
         assert PipelineSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
-def test_load_all_when_one_spec_is_bad_then_the_good_ones_are_there(folder: Path) -> None:
+def test_load_all_with_one_bad_spec_keeps_the_good_ones(folder: Path) -> None:
     written(folder, GOOD)
     written(folder, {**GOOD, "name": "other"}, "other.yaml")
     written(folder, GOOD, "twin.yaml")
@@ -341,21 +343,21 @@ def test_load_all_when_one_spec_is_bad_then_the_good_ones_are_there(folder: Path
     assert {p.key for p in problems} == {"twin.yaml: name", "zbroken.yml"}
 
 
-def test_find_when_the_name_is_unknown_then_names_those_that_exist(folder: Path) -> None:
+def test_find_when_the_name_is_unknown_then_names_the_existing_ones(folder: Path) -> None:
     written(folder, GOOD)
     with pytest.raises(MillraceError, match="orders"):
         find("ordres")
     assert find("orders").name == "orders"
 
 
-def test_find_says_what_is_wrong_with_the_pipelines_file(folder: Path) -> None:
+def test_find_reports_the_error_in_the_pipelines_file(folder: Path) -> None:
     written(folder, {**GOOD, "period_s": 0})
     with pytest.raises(MillraceError) as told:
         find("orders")
     assert told.value.key == "orders.yaml: period_s"
 
 
-def test_find_says_what_is_wrong_with_a_file_of_another_name(
+def test_find_reports_the_error_in_a_file_of_another_name(
     folder: Path,
 ) -> None:
     written(folder, {**GOOD, "period_s": 0}, "team-a.yaml")
@@ -364,21 +366,19 @@ def test_find_says_what_is_wrong_with_a_file_of_another_name(
     assert told.value.key == "team-a.yaml: period_s"
 
 
-def test_load_all_when_a_folder_is_missing_then_the_others_are_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_load_all_when_a_folder_is_missing_then_reads_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(folder, GOOD)
     monkeypatch.setenv(FOLDERS_VARIABLE, os.pathsep.join(["/does/not/exist", "", str(folder)]))
     assert "orders" in load_all()[0]
 
 
-def test_built_in_specs_when_loaded_then_all_are_good() -> None:
+def test_built_in_specs_are_all_valid() -> None:
     specs, problems = load_all()
     assert not problems
     assert "delays" in specs
 
 
-def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> None:
+def test_admission_options_are_passed_to_its_optimizer(folder: Path) -> None:
     rates = dict.fromkeys(("minimum", "average", "maximum"), 1.0)
     whole = {name: 4.0 for name in StreamMetadata.model_fields} | rates | {"transition": "trend", "period": 8.0}
     stream = {name: whole[name] for name in whole if name not in ("slope", "slope_duration")}
@@ -392,7 +392,7 @@ def test_admission_when_told_then_is_what_its_optimizer_takes(folder: Path) -> N
     assert load(written(folder, GOOD)).admission_options is None
 
 
-def test_option_that_an_optimizer_refuses_is_named(folder: Path) -> None:
+def test_option_refused_by_an_optimizer_is_named(folder: Path) -> None:
     fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
     bad = load(written(folder, {**GOOD, "profile": PROFILE, "admission": fast}))
     good = load(written(folder, {**GOOD, "profile": PROFILE, "admission": {"capacity": 1.0}}))
@@ -402,13 +402,13 @@ def test_option_that_an_optimizer_refuses_is_named(folder: Path) -> None:
     assert found.value == 2.0 and found.allowed and found.remedy
 
 
-def test_config_hash_when_any_value_changes_then_changes(folder: Path) -> None:
+def test_config_hash_changes_with_any_value(folder: Path) -> None:
     plain = load(written(folder, GOOD))
     assert plain.config_hash == load(written(folder, GOOD)).config_hash
     assert plain.config_hash != load(written(folder, {**GOOD, "period_s": 61})).config_hash
 
 
-def test_examples_load_and_drfm_owns_where_streams_enter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_load_and_drfm_owns_the_routing_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_HOME", "/somewhere")
     folder = PACKAGE / "pipelines" / "examples"
     spec = load(folder / "departures.yaml")

@@ -35,7 +35,7 @@ CONF = {
 
 @pytest.fixture
 def submit(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Start the script on the tables of ``tmp_path``; whatever is started is killed with all its processes."""
+    """Start the script on the tables of ``tmp_path``; kill it with all its processes afterwards."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -79,9 +79,7 @@ def _await(done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
 
 
 @pytest.mark.slow
-def test_delays_after_a_kill_has_the_results_of_a_batch(
-    tmp_path: Path, submit: Callable[[], subprocess.Popen[bytes]]
-) -> None:
+def test_delays_after_a_kill_match_a_batch(tmp_path: Path, submit: Callable[[], subprocess.Popen[bytes]]) -> None:
     replay = Replay(Clock(fold_days=2, day_s=24, start_hour=6, days=0.6), flights())
     table = SourceTable(tmp_path / "source", SCHEMA, "flights")
     for number, rows in enumerate(replay):

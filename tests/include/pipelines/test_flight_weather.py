@@ -1,4 +1,4 @@
-"""The example of a join: its spec, and that it finds in the replay what it is to find."""
+"""The example of a join: its spec, and the results that it should find in the replay."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_example_joins_nearly_every_flight_with_one_weather(
     assert len(legs) > 100 and (legs["row_id"] != legs["row_id_right"]).all()
 
 
-def test_example_needs_one_worker_by_night_and_several_by_day(
+def test_example_needs_one_worker_at_night_and_several_by_day(
     spec: PipelineSpec,
 ) -> None:
     assert spec.join is not None

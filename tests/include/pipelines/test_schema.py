@@ -11,14 +11,14 @@ from millrace.pipelines.schema import FILE, schema, text
 from millrace.pipelines.spec_yaml import read_file
 
 
-def test_schema_file_when_models_change_then_is_written_anew() -> None:
+def test_schema_file_is_rewritten_when_models_change() -> None:
     assert FILE.read_text(encoding="utf-8") == text(), "run: python -m millrace.pipelines.schema"
     page = spec_reference.FILE.read_text(encoding="utf-8")
     assert page == spec_reference.text(schema()), "run: python -m millrace.pipelines.schema"
 
 
 @pytest.mark.parametrize("path", sorted(BUILT_IN.glob("*.yaml")), ids=lambda p: p.name)
-def test_built_in_spec_when_checked_as_an_editor_does_then_is_good(path: object) -> None:
+def test_built_in_spec_passes_an_editors_check(path: object) -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     for file in spec_files():
         jsonschema.validate(read_file(file), json.loads(FILE.read_text("utf-8")))
@@ -29,7 +29,7 @@ def test_built_in_spec_when_checked_as_an_editor_does_then_is_good(path: object)
     [{"slotz": 1}, {"mode": "yolo"}, {"slots": {"min": 0}}, {"script": None}, {"name": "Big Name"}, {"period_s": 0}],
     ids=str,
 )
-def test_schema_when_a_spec_is_wrong_then_an_editor_marks_it(wrong: dict[str, object]) -> None:
+def test_schema_lets_an_editor_mark_a_wrong_spec(wrong: dict[str, object]) -> None:
     jsonschema.validate({"name": "orders", "script": "a.py"}, schema())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "orders", "script": "a.py", **wrong}, schema())

@@ -72,7 +72,7 @@ def test_file_of_usual_yaml_is_read(text: str, value: object) -> None:
         ("[" * 5000, "values nested too deeply", "Nest fewer"),
     ],
 )
-def test_what_a_spec_cannot_mean_is_refused_with_line_and_remedy(text: str, value: str, remedy: str) -> None:
+def test_meaningless_spec_is_refused_with_line_and_remedy(text: str, value: str, remedy: str) -> None:
     problem = refused(text)
     assert problem.value == value and remedy in problem.remedy
 

@@ -1,12 +1,12 @@
-"""Delays of flights by route and plane: a plain Structured Streaming job.
+"""Flight delays by route and plane: a plain Structured Streaming job.
 
-    source (Delta or Kafka) -> parse -> enrich -> delays an hour, route and plane -> results (Delta)
+    source (Delta or Kafka) -> parse -> enrich -> delays per hour, route and plane -> results (Delta)
 
-It knows nothing of Millrace. As it is, it runs with
+It does not depend on Millrace. Run it on its own with
 
     spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 delays.py --source DIR --results DIR --checkpoint DIR
 
-and, with Kafka's connector on the class path, with ``--topic NAME`` instead of ``--source DIR``.
+or, with Kafka's connector on the class path, with ``--topic NAME`` instead of ``--source DIR``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def from_delta(spark: SparkSession, folder: str, max_files: int) -> DataFrame:
 
 
 def from_kafka(spark: SparkSession, servers: str, topic: str, max_offsets: int) -> DataFrame:
-    """Read the topic of flights, each a JSON object."""
+    """Read the topic of flights, one JSON object per message."""
     rows = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", servers)
@@ -49,7 +49,7 @@ def from_kafka(spark: SparkSession, servers: str, topic: str, max_offsets: int) 
 
 
 def parse(raw: DataFrame) -> DataFrame:
-    """Give the source's text its types; what is no number (``NA``) becomes null."""
+    """Convert the source's text to types; text that is not a number (``NA``) becomes null."""
     return raw.select(
         "row_id",
         "event_time",
@@ -64,10 +64,10 @@ def parse(raw: DataFrame) -> DataFrame:
 
 
 def enrich(flights: DataFrame, planes: dict[str, tuple[str, str, int | None]], wait_s: float) -> DataFrame:
-    """Add each flight's plane, asked from a register that takes ``wait_s`` to answer, one call a flight.
+    """Add each flight's plane from a register that takes ``wait_s`` to answer, one call per flight.
 
-    The register is simulated, the wait is real: it leaves the processor free and keeps the task's slot busy, as
-    any call to an outside service does. So more slots mean more calls at once, even on a small machine.
+    The register is simulated, but the wait is real: it leaves the processor free and keeps the task's slot busy, like
+    any call to an external service. So more slots mean more concurrent calls, even on a small machine.
     """
     slots = flights.sparkSession.sparkContext.defaultParallelism
 
@@ -80,12 +80,12 @@ def enrich(flights: DataFrame, planes: dict[str, tuple[str, str, int | None]], w
             yield batch.assign(**dict(zip(("manufacturer", "model", "seats"), zip(*found, strict=True), strict=True)))
 
     schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in flights.schema)
-    evenly = flights.repartition(slots)  # files differ in size: without this, one task waits for most of the rows
+    evenly = flights.repartition(slots)  # files differ in size: without this, one task gets most of the rows
     return evenly.mapInPandas(look_up, f"{schema}, {PLANE}")
 
 
 def delays(flights: DataFrame) -> DataFrame:
-    """Aggregate to one row an hour, route and plane, once no flight of that hour can come any more."""
+    """Aggregate to one row per hour, route and plane, once no more flights of that hour can arrive."""
     return (
         flights.withWatermark("event_time", "1 hour")
         .groupBy(sf.window("event_time", "1 hour"), "origin", "dest", "tailnum", "manufacturer", "model")

@@ -1,6 +1,6 @@
-"""Departures from several source tables into one: a plain Structured Streaming job.
+"""Combine departures from several source tables into one: a plain Structured Streaming job.
 
-It knows nothing of Millrace. As it is, it runs with
+It does not depend on Millrace. Run it on its own with
 
     spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 departures.py --source A --source B --results DIR
         --checkpoint DIR
