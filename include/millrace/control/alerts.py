@@ -1,4 +1,4 @@
-"""Which alerts are due: what happened lately, less what was told before."""
+"""Find the alerts that are due: recent problems, without those reported before."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
 
 LOOK_BACK = timedelta(hours=1)
-"""What happened before is told no more: nobody looked for so long, or alerts are new."""
+"""Older events send no alert: no check ran for that long, or alerts are new."""
 REMIND = timedelta(days=1)
-"""What goes on is told again after so long."""
+"""A problem that lasts is reported again after this time."""
 HOLDS = 10
-"""Evaluations in a row that hold for the same fault."""
+"""Consecutive holds for the same fault that send an alert."""
 FEW_HOLDS, HOLDS_FOR = 3, timedelta(minutes=30)
-"""Fewer are enough if they span this time: evaluations are as far apart as a pipeline's batches."""
+"""Fewer holds are enough if they span this time: evaluations are as far apart as a pipeline's batches."""
 FAULTS = ("collect_failed", "data_quality", FAILED)
-"""Reasons of holds that do not pass by themselves."""
+"""Reason codes of holds that do not pass by themselves."""
 DECISIONS = 50
 STATES = (AlertKind.NOT_RUNNING, AlertKind.RUNNING)
-"""A pipeline is in one of them."""
+"""A pipeline is always in one of these states."""
 Happened = tuple[AlertKind, str, str]
-"""What, to what, and a sentence."""
+"""Kind, subject and sentence."""
 
 
 def due(
@@ -39,14 +39,14 @@ def due(
     now: datetime,
     failed: Sequence[QueryFailure] = (),
 ) -> tuple[Alert, ...]:
-    """Return what a person is to be told of a pipeline.
+    """Return the alerts to send for a pipeline.
 
     Args:
         spec: The pipeline.
-        tables: Where what happened is recorded.
-        problem: What is wanted and does not run, and why; None if all is well.
+        tables: Control tables with its history.
+        problem: Why it does not run although it should; None if all is well.
         now: The present (UTC).
-        failed: Queries that failed while their driver ran on.
+        failed: Queries that failed while their driver kept running.
     """
     recent = tables.decisions.recent(spec.name, DECISIONS)
     decisions = [d for d in recent if d.time >= now - LOOK_BACK]
@@ -91,7 +91,7 @@ def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
 def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
     for change in changes:
         sentence = (
-            f"Version {change.to_version} of {change.app} was given up: {in_sentence(change.error)}.{log_of(change)}"
+            f"Version {change.to_version} of {change.app} was abandoned: {in_sentence(change.error)}.{log_of(change)}"
         )
         if change.outcome is Outcome.CIRCUIT_OPEN:
             yield AlertKind.CIRCUIT_OPEN, f"{change.app} {change.to_version}", sentence
@@ -104,4 +104,4 @@ def _ran(problem: str | None, told: Sequence[Alert]) -> Iterator[Happened]:
     if problem is not None and last is not AlertKind.NOT_RUNNING:
         yield AlertKind.NOT_RUNNING, "", problem
     elif problem is None and last is AlertKind.NOT_RUNNING:
-        yield AlertKind.RUNNING, "", "What is wanted runs again."
+        yield AlertKind.RUNNING, "", "The pipeline is running again."

@@ -1,18 +1,19 @@
-"""Several queries in one app: what each costs, and the app as one query that stands for all of them.
+"""Several queries in one app: what each costs, and the app as one query that represents them all.
 
 Queries share the app's slots. Symbols, per query q:
-    x_q  rows per second: arriving, processed, or of the whole history (h_q)
-    s_q  seconds per row if q had the slots for itself;  p_q  its tasks that run at once;  p = max p_q
-    o_q  a batch without rows, seconds;  b_q  the part of it that starting tasks takes
+    x_q  rows per second, arriving or processed;  h_q  rows read in the whole history
+    s_q  seconds per row if q had the slots to itself;  p_q  its tasks that run at once;  p = max p_q
+    o_q  duration of a batch without rows, seconds;  b_q  the part of o_q that starts tasks
 
-A row of q counts by what it costs: as k_q = s_q p_q / (p s) mean rows. Here s = sum h_q s_q p_q / (p sum h_q), the
-seconds per row of the history's mix. Then s sum k_q x_q is the share of time that the slots work, whichever query is
-busiest at the moment, and s is steady while peaks alternate. A batch of q takes turns with the others and lasts
-o_q (1 - U_others) / (1 - U) <= o_q / (1 - U) at a utilisation U of all queries. So slots that are enough for one query
-that receives sum k_q x_q, processes 1 / s, and costs max o_q plus the others' b per batch meet the lag goal of each.
+A row of q is weighted by its cost: it counts as k_q = s_q p_q / (p s) mean rows. Here s = sum h_q s_q p_q / (p sum h_q)
+is the seconds per row of the history's mix. Then s sum k_q x_q is the share of time that the slots work, whichever
+query is busiest at the moment, and s is steady while peaks alternate. A batch of q takes turns with the others and
+lasts o_q (1 - U_others) / (1 - U) <= o_q / (1 - U) at a utilisation U of all queries. So slots meet every query's lag
+goal if they are enough for one query that receives sum k_q x_q, processes 1 / s, and costs max o_q plus the others' b
+per batch.
 
-Tasks of others make a batch longer without saying anything of its own cost. If the slots worked V seconds for others
-during a batch of d seconds with w seconds of work of its own, that delayed the working part of it only:
+Other queries' tasks make a batch longer, which says nothing about its own cost. If the slots worked V seconds for
+others during a batch of d seconds with w seconds of its own work, only the working part was delayed:
     d = o + w + V (1 - o / d),  so  o = (d - w - V) / (1 - V / d)
 """
 
@@ -33,13 +34,13 @@ from millrace.model.signals import AppSignals, Capacity, Observation, QuerySigna
 from millrace.model.telemetry import BatchMetrics
 
 MOST_SHARE = 0.9
-"""Share of a batch for which the slots may have worked for others, for the batch to say anything of its own cost."""
+"""If the slots worked for others for more than this share of a batch, it says nothing about its own cost."""
 MISSED_TRIGGERS = 2.0
-"""A query without a row for so many times the longest of its :data:`RECENT_GAPS`, and for a period, has ended."""
+"""A query without a row for this many times the longest of its :data:`RECENT_GAPS`, and for a period, has ended."""
 RECENT_GAPS = 3
-"""Newest gaps between a query's rows, which show how often it reports."""
+"""Newest gaps between a query's rows that show how often it reports."""
 BATCHES = 2
-"""Rows of a query that a period needs; else it is the time between its last two."""
+"""Rows of a query that a period needs; with fewer, the period is the time between its last two rows."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ class Part:
 
 
 def running_queries(rows: Sequence[BatchMetrics], newest: datetime, period: timedelta) -> list[str]:
-    """Return the queries that still run, by name.
+    """Return the names of the queries that still run.
 
     Args:
         rows: An app's rows, in any order.
-        newest: Time of the newest one.
+        newest: Time of the newest row.
         period: The spec's period.
     """
     times: dict[str, list[datetime]] = {}
@@ -78,7 +79,7 @@ def running_queries(rows: Sequence[BatchMetrics], newest: datetime, period: time
 
 
 def history_of(rows: tuple[BatchMetrics, ...], since: datetime, until: datetime) -> History:
-    """Return one query's rows with the app's period, or the time between its last two if the period has fewer."""
+    """Return one query's rows with the app's period, or the time between its last two rows if the period has fewer."""
     inside = [row for row in rows if since < row.time <= until]
     if len(inside) >= BATCHES or len(rows) < BATCHES or rows[-2].time >= rows[-1].time:
         return History(rows, since, until)
@@ -86,7 +87,7 @@ def history_of(rows: tuple[BatchMetrics, ...], since: datetime, until: datetime)
 
 
 def undisturbed(batches: Sequence[BatchMetrics], others: Iterable[BatchMetrics]) -> list[BatchMetrics]:
-    """Return a query's batches with the duration that they would have had without the others' tasks.
+    """Return a query's batches with the durations that they would have had without other queries' tasks.
 
     Args:
         batches: Healthy batches of one query.
@@ -111,13 +112,13 @@ def undisturbed(batches: Sequence[BatchMetrics], others: Iterable[BatchMetrics])
 
 
 def starts_s(batches: Iterable[BatchMetrics]) -> float:
-    """Return what starting tasks usually takes of a query's batch, seconds of all slots."""
+    """Return how long starting tasks usually takes in a query's batch, seconds of all slots."""
     known = [spent.starts_s for spent in map(work, batches) if spent is not None]
     return median(known) if known else 0.0
 
 
 def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
-    """Return an app of several queries as one, its rows counted by what they cost.
+    """Return an app of several queries as one query, its rows weighted by their cost.
 
     Args:
         parts: Its queries, at least two.
@@ -169,7 +170,7 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         tasks=tasks.pop() if len(tasks) == 1 else None,
         lag={partition: rows for signals in each for partition, rows in signals.lag.items()},
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
-        first_batches=None,  # its rows would be those of one query
+        first_batches=None,  # its rows are those of one query
         change_s=_most(signals.change_s for signals in each),
         running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,
     )
@@ -178,12 +179,12 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
 def combined_observations(
     app: AppSignals, parts: Mapping[str, Part], observations: Sequence[Observation]
 ) -> tuple[Observation, ...]:
-    """Return observations with those of an app's queries also put together to what the app can process.
+    """Return the observations, plus what the app can process, combined from those of its queries.
 
     Args:
         app: The app as one query.
         parts: Its queries.
-        observations: Those of its queries, oldest first; of the app itself none count, as they are of another mix.
+        observations: Of its queries, oldest first. Those of the app itself are dropped: they are of another mix.
     """
     others = tuple(o for o in observations if o.operator != app.app)
     counted = {query: part for query, part in parts.items() if part.rows}
@@ -205,10 +206,10 @@ def query_operator(app: str, query: str) -> str:
 def _at(
     app: str, p: int, parts: Mapping[str, Part], points: Mapping[str, Mapping[int, Sequence[Observation]]]
 ) -> list[Observation]:
-    """Return the app's points at one level, as many as each of its queries has there."""
+    """Return the app's points at one level, as many as the query with the fewest has there."""
     series = {}
     for query, part in parts.items():
-        # a query with fewer tasks than slots runs at the same p on all higher levels
+        # a query with fewer tasks than slots runs at the same p at all higher levels
         narrow = part.signals.parallelism if (part.signals.parallelism or p) < p else None
         known = points[query].get(p) or (points[query].get(narrow) if narrow is not None else None)
         if not known:
@@ -227,7 +228,7 @@ def _at(
 
 
 def _slots_s(batch: BatchMetrics) -> float:
-    """Return for how long all slots worked for a batch, seconds."""
+    """Return how long all slots worked for a batch, seconds."""
     spent = work(batch)
     return 0.0 if spent is None else spent.rows_s + spent.starts_s
 
@@ -238,7 +239,7 @@ def _overlap_s(a: BatchMetrics, b: BatchMetrics) -> float:
 
 
 def _slot_s_per_row(signals: AppSignals) -> float | None:
-    """Return s_q p_q: by the fit, or else by how long the query's tasks ran; None if neither is known."""
+    """Return s_q p_q from the fit, or else from how long the query's tasks ran; None if neither is known."""
     if signals.capacity is not None:
         return signals.capacity.parallelism / signals.capacity.rows_per_s
     if signals.slot_busy_ratio and signals.processed_rows_per_s:
@@ -260,7 +261,7 @@ def _capacity(parts: Mapping[str, Part], costs: Mapping[str, float], p: int, mea
 
 
 def _batch_rows_limit(each: Sequence[AppSignals], arrival: float | None) -> int | None:
-    """Return the rows of a batch of all queries in which the one that its limit binds most is full; None if unknown."""
+    """Return the rows of a batch of all queries in which the tightest limit is reached; None if unknown."""
     if not arrival:
         return None
     limits = [

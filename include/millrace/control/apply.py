@@ -1,4 +1,4 @@
-"""From a Decision to a Deployment version and a reconfigured plant; safe to repeat at any point."""
+"""Turn a Decision into a Deployment version and reconfigure the plant; safe to repeat at any point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Objection:
     Attributes:
         reason: Reason code.
         why: The reason for a person, part of a sentence.
-        guards: The guards' trace; empty where they were not asked.
+        guards: The guards' trace; empty if they were not asked.
     """
 
     reason: str
@@ -35,7 +35,7 @@ class Objection:
     guards: tuple[GuardOutcome, ...] = ()
 
 
-REFUSED = Objection("refused", "it was refused before")
+REFUSED = Objection("refused", "it was already refused")
 
 
 def apply_decision(
@@ -48,21 +48,21 @@ def apply_decision(
 ) -> tuple[Reconfiguration, ...]:
     """Commit a Decision's Deployment version and make the plant run it; return what happened.
 
-    A Decision that changes nothing gives nothing. The guards judge it again before it is committed: what has happened
-    since it was made, a person's approval included, counts. A repeated call finds the version it made and only asks
-    the plant again.
+    A Decision that changes nothing returns an empty tuple. The guards judge the Decision again before the commit, so
+    everything that happened since it was made counts, including a person's approval. A repeated call finds the version
+    that it made and only asks the plant again.
 
     Args:
         spec: The pipeline.
         tables: Its control tables.
-        plant: What is reconfigured.
+        plant: The plant to reconfigure.
         decision: The Decision, as recorded.
-        clock: The present (UTC), asked again where another commit came first.
-        approved_by: Who agreed to it, for the version's record; None where nobody was asked.
+        clock: The present (UTC), read again if another commit came first.
+        approved_by: Person who approved it, for the version's record; None if no approval was needed.
 
     Raises:
         Settled: Quietly, if the Decision was vetoed, before or just now.
-        Conflict: If other changes kept coming first; try again.
+        Conflict: If other commits kept coming first; try again.
     """
     version = commit_version(spec, tables, decision, clock, approved_by)
     if version is None:
@@ -83,13 +83,13 @@ def commit_version(
 
     Raises:
         Settled: Quietly, if the Decision was vetoed, before or just now.
-        Conflict: If other changes kept coming first; try again.
+        Conflict: If other commits kept coming first; try again.
     """
     if decision.action not in (*CARRIED_OUT, Action.AWAIT) or decision.target is None:
         return None
     deployments = tables.deployments
     for in_use in deployments.attempts():
-        # asked before the version is looked for, so that one that is made in between is no refusal
+        # check before looking for the version: a version made in between is not a refusal
         settled = deployments.is_settled(decision.decision_id) or veto_of(tables, decision) is not None
         version = deployments.made_by(spec.name, decision.decision_id)
         if version is not None:
@@ -119,7 +119,7 @@ def _content(
     content = None if newest is None else on_newest(decision, newest)
     if newest is None or content is None:
         why = (
-            f"it was made on version {decision.base_version}, and the newest is {newest.version if newest else 'none'}"
+            f"it was made for version {decision.base_version}, but the newest is {newest.version if newest else 'none'}"
         )
         return Objection("base_version_moved", why)
     forced, others = is_forced(decision.proposals), in_use.others(spec.name)
@@ -128,5 +128,5 @@ def _content(
     veto = first_veto(trace)
     if veto is None:
         return content
-    quality = tuple(outcome for outcome in decision.guards if outcome.guard == QUALITY)  # judged when it was decided
+    quality = tuple(outcome for outcome in decision.guards if outcome.guard == QUALITY)  # judged for the Decision
     return Objection(reason_code(veto), f"{veto.guard}: {veto.reason}", (*quality, *trace))

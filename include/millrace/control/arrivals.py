@@ -1,24 +1,24 @@
-"""What arrived at sources that do not count it, from the batches that read them.
+"""Estimate arrivals at sources that do not count rows, from the batches that read them.
 
 Symbols:
     t_i  start of batch i;  R_i  rows read by all batches up to and including i;  B_i  rows estimated to wait at its end
 
-A batch that takes all there is (``taken``) has read whatever arrived before it started: by t_i, R_i rows have arrived,
-exactly. An idle marker says the same of its own time. So (t_i, R_i) are points of the curve of arrivals; between them
-rows are taken to arrive evenly, and after the last one as they did lately. Where the curve lies above R_i at the end of
-batch i, that many rows wait.
-The ends of batches would not do: over its own end the curve of an overloaded app shows its own pace, as its batches
-grow with what waits. Rows that a checkpoint's first batch found waiting are no arrivals: the curve begins after it.
+A batch without a limit (``taken``) reads everything that arrived before it started: exactly R_i rows have arrived by
+t_i. An idle marker says the same of its own time. So the points (t_i, R_i) are on the curve of arrivals. Between two
+points, rows are assumed to arrive evenly; after the last one, at the recent rate. If the curve is above R_i at the end
+of batch i, the difference waits.
+The ends of batches cannot be used. The batches of an overloaded app grow with its backlog, so a curve over their ends
+would show the app's own pace. Rows that waited for a checkpoint's first batch are not arrivals: the curve starts after
+that batch.
 
-A source that counts may tell its end only as of when the batch was planned (``planned``). Then (t_i, end) are the
-points, exact as well; what came during the newest batch is what came lately.
+A source that counts may report its end only as of when the batch was planned (``planned``). Then the points
+(t_i, end) are exact too. Arrivals during the newest batch are estimated from the recent rate.
 
-Batches of a limited source (``read``) that were full give a lower bound of the curve, in the same way. Where unread
-files were listed (``listed``), the points are (end of i, R_i + B_i).
+Full batches of a limited source (``read``) give a lower bound of the curve in the same way. If unread files were listed
+(``listed``), the points are (end of i, R_i + B_i).
 
-R is summed over the rows themselves, not over a driver's life: a successor goes on where its predecessor's checkpoint
-ends, so what arrived while none ran counts from the last start to the next. Where rows are missing, the curve begins
-anew.
+R is summed over rows, not over a driver's life. A successor continues at its predecessor's checkpoint, so rows that
+arrived while no driver ran count between the last start and the next. If rows are missing, the curve starts again.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from millrace.model.telemetry import BatchMetrics
 
 BY_BATCHES = frozenset({ArrivalBasis.TAKEN, ArrivalBasis.READ})
 CLOCK_TOLERANCE = timedelta(seconds=5)
-"""How far a row's time may lie before its predecessor's: a marker is written a moment after it was true."""
+"""How much earlier than its predecessor a row may be: a marker is written a moment after what it reports."""
 
 IDLE_RATIO = 0.1
-"""Share of the time between batches from which an app has idle time: less goes by between any two."""
+"""Smallest share of time between batches that counts as idle time; some time passes between any two batches."""
 
 FULL_RATIO = 0.8
-"""Share of the largest batch's rows from which a batch counts as full."""
+"""Smallest share of the largest batch's rows at which a batch counts as full."""
 
 LATELY = 3.0
-"""Length of the span before the last point that tells what arrives, over the time since: rows come in whole files."""
+"""The recent rate is taken over this multiple of the time since the last point: rows come in whole files."""
 
 Points = list[tuple[float, float]]
-"""Times, seconds, and rows that have arrived by then."""
+"""Times in seconds, and rows that have arrived by then."""
 
 
 def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
-    """Return rows with ``source_end`` and ``backlog_rows`` where batches or listed files tell them.
+    """Return rows with ``source_end`` and ``backlog_rows``, if batches or listed files show them.
 
-    Rows of sources that count keep their figures; their ``source_end`` continues over drivers.
+    Rows of sources that count keep their figures; their ``source_end`` continues across drivers.
 
     Args:
-        rows: Batches and markers of one query in the order they ran.
+        rows: Batches and markers of one query, in the order they ran.
     """
     if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
         return _as_of_their_ends(_joined(rows))
@@ -79,9 +79,9 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
 
 
 def _joined(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
-    """Return rows whose ``source_end`` continues over drivers, each of which counts from a start of its own.
+    """Return rows whose ``source_end`` continues across drivers, which each start their own count.
 
-    Before a row that does not count, or whose predecessor is missing, the end is unknown.
+    The end is unknown before a row that does not count, or whose predecessor is missing.
     """
     joined: list[BatchMetrics] = []
     shift: int | None = 0
@@ -97,9 +97,9 @@ def _joined(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
 
 
 def _without_running(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
-    """Return rows whose backlog never includes what a running batch reads, as if it had ended.
+    """Return rows whose backlog excludes what a running batch reads, as if that batch had ended.
 
-    It reads what waited when it was planned, at most as much as batches have held if their reads are limited.
+    A running batch reads what waited when it was planned; if reads are limited, at most the rows of a full batch.
     """
     if not any(map(running_s, rows)):
         return tuple(rows)
@@ -118,7 +118,7 @@ def _without_running(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
 
 
 def _end_offset(a: BatchMetrics, b: BatchMetrics) -> int | None:
-    """Return what to add to the end of a row to compare it with that of the next one; None if they do not compare."""
+    """Return what to add to a row's end to compare it with the next row's end; None if they cannot be compared."""
     if a.source_end is None or b.source_end is None:
         return None
     if a.generation == b.generation:
@@ -131,7 +131,7 @@ def _end_offset(a: BatchMetrics, b: BatchMetrics) -> int | None:
 
 
 def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
-    """Return rows with a source's end and backlog at their own time, not when their batch was planned."""
+    """Return rows with the source's end and backlog at their own time, not at the time their batch was planned."""
     tail = _tail(rows)
     points: Points = []
     for row in tail:
@@ -149,7 +149,7 @@ def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
 
 
 def arrival_basis(history: History) -> ArrivalBasis:
-    """Return how a period's arrivals are known."""
+    """Return how the arrivals of a period are known."""
     newest = history.newest.arrival_basis
     if newest not in BY_BATCHES:
         return newest or ArrivalBasis.COUNTED
@@ -164,7 +164,7 @@ def arrival_basis(history: History) -> ArrivalBasis:
 
 
 def _idle_ratio(history: History) -> float:
-    """Return the share of the period that a driver which ran spent between batches, 0..1."""
+    """Return the share of the period that a running driver spent between batches, 0..1."""
     if any(is_idle_marker(row) for row in history.in_period(history.rows)):
         return 1.0
     idle = busy = 0.0
@@ -176,7 +176,7 @@ def _idle_ratio(history: History) -> float:
 
 
 def _tail(rows: Sequence[BatchMetrics]) -> Sequence[BatchMetrics]:
-    """Return the newest rows of which each goes on where the one before it ended."""
+    """Return the newest rows that each continue where the row before ended."""
     first = len(rows) - 1
     while first > 0 and _follows(rows[first - 1], rows[first]):
         first -= 1
@@ -190,7 +190,7 @@ def _follows(a: BatchMetrics, b: BatchMetrics) -> bool:
 
 
 def _rows_read(tail: Sequence[BatchMetrics]) -> list[int]:
-    """Return R of each row; the first one's own rows are left out, and a batch that ran again counts once."""
+    """Return R of each row; the first row's own rows do not count, and a batch that ran again counts once."""
     read, total = [0], 0
     for a, b in pairwise(tail):
         total += b.rows_in if b.batch_id != a.batch_id else 0
@@ -217,7 +217,7 @@ def _point(row: BatchMetrics, read: int, before: BatchMetrics | None) -> tuple[f
     if is_idle_marker(row):
         return row.time.timestamp(), float(read)
     if before is not None and row.batch_id == before.batch_id:
-        return None  # ran again: its rows had been chosen when it started first
+        return None  # ran again: its rows were chosen at its first start
     return span(row)[0].timestamp(), float(read)
 
 

@@ -1,34 +1,34 @@
-"""An app's capacity from its micro-batches.
+"""Fit an app's capacity from its micro-batches.
 
 Symbols, per batch i that really ran at parallelism p:
-    d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, all its tasks together, waits included;
-    t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound of what starting a task costs (seen in the
-    lightest operator; 0 where there is only one);
-    w_i = sum_k (u_ik - a_ik t_ik) / p_ik  time in which the app's slots worked on rows: p tasks share u evenly.
-    a_ik what a task of operator k costs without rows: tau_i, and for one that keeps state more (below).
-    o(p) fixed cost of a batch, seconds;  PA(p) rows a second of the whole app, s(p) = 1 / PA(p).
+    d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, summed over its tasks, waits included;
+    t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound on the cost of starting a task (seen in the
+    lightest operator; 0 if there is only one);
+    w_i = sum_k (u_ik - a_ik t_ik) / p_ik  time that the app's slots worked on rows: p tasks share u evenly.
+    a_ik cost of a task of operator k without rows: tau_i, and more if the operator keeps state (below).
+    o(p) fixed cost of a batch, seconds;  PA(p) throughput of the whole app, rows per second;  s(p) = 1 / PA(p).
 
 Model:
     d_i = o(p) + x_i s(p) + e_i                                                                       (1)
-    The stages of a batch take turns on the app's slots, hence their times add up. An operator's part of the
+    The stages of a batch take turns on the app's slots, so their times add up. An operator's part of the
     row-dependent time is x_i / PA_k(p) = u_ik / p (PA_k = p x / u: ContTune, Section 3), so
     x_i s(p) = c w_i,                                                                                 (2)
     where c >= 1 covers what no operator reports: scheduling, uneven tasks, writing. With (2) in (1)
     d_i = o + c w_i + e_i                                                                             (3)
 
 Sources of information, strongest first:
-    1. rows that vary at one p, and not only with a drift of o(p): (1) alone gives o(p) and s(p).
-    2. (3) over the other levels together, so that no batch counts twice: w varies with p by its own nature, even if
-       rows do not, so o and c become known; then s(p) = c median(w_i / x_i). It enters (1) as a prior, so it decides
-       where rows hardly vary and is outvoted where they do. Its error holds what is not known of the tasks' own cost:
-       with few rows a batch, useful time is mostly that (a state store's, above all) and says little about rows.
-    3. o(p) is mostly planning, log and commit, so it is close across p: a prior again.
-    4. batches without rows cost about o, a little less, for they read nothing: a prior, not points of the line.
-Without any of them (one level, equal rows, no useful time) o and s cannot be told apart, and there is no Capacity.
+    1. Rows that vary at one p, and not only with a drift of o(p): (1) alone gives o(p) and s(p).
+    2. (3) over the other levels together, to count no batch twice. w varies with p even if rows do not, so o and c
+       become known; then s(p) = c median(w_i / x_i). This is a prior in (1): it decides if rows barely vary, and is
+       outvoted if they do. Its error includes the uncertainty of the tasks' own cost. With few rows per batch, useful
+       time is mostly that cost (above all a state store's) and says little about rows.
+    3. o(p) is mostly planning, log and commit, so it is similar at every p: another prior.
+    4. Batches without rows cost a little less than o, because they read nothing: a prior, not points of the line.
+Without any of these (one level, equal rows, no useful time) o and s cannot be separated, and there is no Capacity.
 
-Rows / duration (o counted as work) and p x / u of the heaviest stage (all else forgotten) are both wrong by 2x.
-How busy the app is says nothing: under the default trigger batches run back to back at any load.
-A cost that changed (long collections, a slow sink) shows in consecutive batches: those before no longer count.
+Rows / duration (o counted as work) and p x / u of the heaviest stage (all else ignored) are both wrong by 2x.
+How busy the app is says nothing: under the default trigger, batches run back to back at any load.
+A cost that changed (long collections, a slow sink) shows in consecutive batches; earlier batches no longer count.
 """
 
 from __future__ import annotations
@@ -45,37 +45,37 @@ from millrace.model.signals import Capacity
 from millrace.model.telemetry import STATEFUL, BatchMetrics, OperatorBatch
 
 MIN_BATCHES = 3
-"""Fewest healthy batches with rows that make a level: two points always lie on a line."""
+"""Fewest healthy batches with rows that make a level: any two points fit a line."""
 MAX_BATCHES = 200
-"""Newest batches of a level that are fitted: enough for 1 %, few enough for an evaluation to stay quick."""
+"""Newest batches of a level that are fitted: enough for 1 %, few enough to keep an evaluation fast."""
 MAX_RELATIVE_ERROR = 0.5
-"""A processing ability known worse than this is not known."""
+"""A throughput with a larger relative error counts as unknown."""
 MOST_WORK_RATIO = 2.0
-"""Stages side by side may work longer than their batch lasts, but not by more than this: that is no useful time."""
+"""Parallel stages may work longer than their batch lasts, up to this factor; beyond it the figure is no useful time."""
 STORE_S, STATE_ROW_S = 0.3, 0.001
-"""Spread of what opening and committing a store costs a task, and what a state costs a row, seconds."""
+"""Spread of the cost of opening and committing a store, seconds per task, and of a state, seconds per row."""
 START_SPREAD = 0.3
-"""Relative error of tau, an upper bound: what is spread evenly between nothing and it has this standard deviation."""
+"""Relative error of tau, an upper bound: a value spread evenly between 0 and tau has this standard deviation."""
 COVERAGE = Prior(1.02, 0.06)
 """c of equation (3) before anything is known of an app: 1.00 to 1.02 on the built-in pipeline at p = 1, 2 and 4."""
 CLEAR = 2.5
 """Standard errors beyond which data contradicts a prior."""
 DRIFT_SHARE = 0.25
-"""Share of a usual batch up to which a line's intercept may be that of a line to the origin, which a drift makes."""
+"""Up to this intercept, as a share of a usual batch, a line may be one to the origin, caused by a drift."""
 CHANGED_COST = 1.5
-"""Factor between the durations of all of the newest :data:`MIN_BATCHES` batches and those that earlier ones predict,
-from which the cost has changed: a collector that pauses, a slow sink, other rows."""
+"""The cost has changed if the durations of all of the newest :data:`MIN_BATCHES` batches differ by this factor from
+what earlier batches predict: a collector pauses, a sink is slow, or rows are different."""
 HELD = 1e-6
-"""Relative error of a slope that data is not to move."""
+"""Relative error of a slope that data must not move."""
 COVERAGE_SPREAD = 0.1
 """Relative difference of c between levels."""
 FIXED_SPREAD = 0.2
-"""Relative difference of o between levels, and between a batch with and one without rows."""
+"""Relative difference of o between levels, and between batches with and without rows."""
 
 
 @dataclass(frozen=True)
 class _Level:
-    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), or NaN."""
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), both NaN if unknown."""
 
     x: Array
     d: Array
@@ -88,7 +88,7 @@ class _Level:
 
     @property
     def work_per_row(self) -> Prior | None:
-        """Work a row, w / x, and its error, seconds; None if too few batches tell."""
+        """Work per row, w / x, and its error, seconds; None if too few batches show it."""
         known = np.isfinite(self.w)
         if known.sum() < MIN_BATCHES:
             return None
@@ -97,18 +97,18 @@ class _Level:
 
 
 def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
-    """Return the fitted capacity by the p that really ran.
+    """Return the fitted capacity at each p that really ran.
 
     Args:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.recent_batches.healthy`),
-            at any number of levels. Those without rows count for the fixed cost only.
+            at any number of levels. Those without rows count only for the fixed cost.
     """
     levels = {p: _of_present_cost(level) for p, level in _levels(batches).items()}
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
     for p, level in levels.items():
-        # its own batches must not count twice, as points and as what is known beside them
+        # leave out its own batches, or they would count twice: as points and as a prior
         others = [line for q, line in alone.items() if q != p and line is not None]
         pooled = _pooled([other for q, other in levels.items() if q != p], _empty_prior(empty))
         line = _line(level, _fixed(pooled, empty, others), pooled)
@@ -128,7 +128,7 @@ def heaviest(batch: BatchMetrics) -> OperatorBatch | None:
 
 
 def ran_at(operator: OperatorBatch, slots: int) -> int | None:
-    """Return the tasks of an operator that really ran at once, min(tasks, slots); None if unknown."""
+    """Return how many tasks of an operator really ran at once, min(tasks, slots); None if unknown."""
     p = operator.p if operator.p is not None else operator.tasks
     return None if p is None or min(p, slots) < 1 else min(p, slots)
 
@@ -142,9 +142,9 @@ def parallelism(batch: BatchMetrics) -> int | None:
 def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
     """Return a, the seconds that a task of an operator takes without rows, and its error.
 
-    A task that keeps state opens a store and commits it, whatever it holds. How much of its useful time that is follows
-    from what either part usually is: u = a t + b x with a ~ N(tau, STORE_S) a task and b ~ N(0, STATE_ROW_S) a row has
-    its most likely a here. With few rows nearly all of u is a, with many nearly none.
+    A stateful task opens and commits a store, whatever the store holds. How much of the useful time that takes follows
+    from the usual size of both parts: u = a t + b x with a ~ N(tau, STORE_S) per task and b ~ N(0, STATE_ROW_S) per row
+    gives the most likely a. With few rows nearly all of u is a; with many rows almost none is.
     """
     useful, rows = operator.useful_s or 0.0, operator.rows_in
     if not STATEFUL.search(operator.name) or not rows:
@@ -157,7 +157,7 @@ def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
 
 @dataclass(frozen=True)
 class Work:
-    """What slots did in a batch: seconds on rows (w), seconds that tasks took without rows, and the error of both."""
+    """How slots spent a batch: seconds on rows (w), seconds that tasks took without rows, and the error of both."""
 
     rows_s: float
     starts_s: float
@@ -165,7 +165,7 @@ class Work:
 
 
 def work(batch: BatchMetrics) -> Work | None:
-    """Return how the app's slots spent a batch; None if no operator reported it, or more than the batch could hold."""
+    """Return how the slots spent a batch; None if no operator reported it, or it is more than the batch can hold."""
     known = [
         (o, o.useful_s, o.tasks or p, p)
         for o in batch.operators
@@ -195,7 +195,7 @@ def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
 
 
 def _of_present_cost(level: _Level) -> _Level:
-    """Return the batches since their cost last changed; all of them if it has not."""
+    """Return the batches since their cost last changed; all of them if it did not."""
     newest = len(level.x) - MIN_BATCHES
     before = _line(level.part(0, newest), None, None) if newest >= MIN_BATCHES else None
     if before is None:
@@ -209,7 +209,7 @@ def _of_present_cost(level: _Level) -> _Level:
 
 
 def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:
-    """Return equation (3) over some levels: intercept o, slope c; None if too few batches tell."""
+    """Return equation (3) over some levels: intercept o, slope c; None if too few batches show it."""
     if not levels:
         return None
     w = np.concatenate([level.w for level in levels])
@@ -221,7 +221,7 @@ def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:
 
 
 def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | None:
-    """Return equation (1) at one level, with what other levels say of c."""
+    """Return equation (1) at one level, with what other levels show of c."""
     unit = level.work_per_row
     if unit is None:
         return fit_line(level.x, level.d, fixed)
@@ -234,11 +234,11 @@ def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | Non
 
 
 def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
-    """Return the line with a prior of its slope, or without where the data clearly contradicts it.
+    """Return the line with a prior of its slope, or without it if the data clearly contradicts the prior.
 
-    Batches follow each other, and what arrives during one is what the next reads: while o drifts, as on a machine that
-    others use at times, rows follow durations, and the line through them leads to the origin with a slope of
-    1 / lambda, whatever a row costs. Where the data's line could be such a one, only what is new in the rows counts.
+    Each batch reads what arrived during the batch before. While o drifts, as on a machine that others use at times,
+    rows follow durations, and the line through them leads to the origin with a slope of 1 / lambda, whatever a row
+    costs. If the data's line could be such a line, only what is new in the rows counts.
     """
     free = fit_line(x, y, fixed)
     if free is None or not _contradicts(free.slope, free.slope_error, slope):
@@ -257,14 +257,14 @@ def _contradicts(value: float, error: float, prior: Prior) -> bool:
 
 
 def _fixed(pooled: Line | None, empty: Sequence[float], others: Sequence[Line]) -> Prior | None:
-    """Return what is known of o(p) beside the level's own batches with rows."""
+    """Return what is known of o(p) without the level's own batches with rows."""
     known = [_spread(Prior(line.intercept, line.intercept_error)) for line in others]
     if pooled is not None:
         known.append(_spread(Prior(pooled.intercept, pooled.intercept_error)))
     if (prior := _empty_prior(empty)) is not None:
         known.append(prior)
     known = [k for k in known if k.error > 0]
-    # the surest one alone: they share batches, so together they would seem surer than they are
+    # use the surest alone: they share batches, so together they would seem surer than they are
     return min(known, key=lambda k: k.error, default=None)
 
 
@@ -277,6 +277,6 @@ def _spread(prior: Prior) -> Prior:
 
 
 def typical_parallelism(batches: Sequence[BatchMetrics]) -> int | None:
-    """Return the median p of the batches with rows, a level that really ran; None if unknown."""
+    """Return the median p of the batches with rows (a level that really ran); None if unknown."""
     known = [p for p in (parallelism(b) for b in batches if b.rows_in > 0) if p is not None]
     return median_low(known) if known else None

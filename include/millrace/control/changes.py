@@ -1,4 +1,4 @@
-"""What became of earlier changes: what each achieved, which brought nothing, and which failed."""
+"""Results of earlier changes: what each achieved, which had no effect, and which failed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from millrace.model.placement import STATEFUL_BATCH
 from millrace.model.signals import Signals
 
 ABILITY = "processing_ability_rows_per_s"
-"""The key under which a Decision predicts and a Reconfiguration achieves."""
+"""Key of the throughput that a Decision predicts and a Reconfiguration achieves."""
 
 EFFECTIVE_SHARE = 0.1
-"""Least share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
+"""Smallest share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
 
 FAILURES = {*BROKEN, Outcome.ROLLED_BACK}
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The last verified change of an app's slots, and what it brought (rows a second)."""
+    """The last verified change of an app's slots, and its effect (capacities in rows per second)."""
 
     app: str
     before: int
@@ -37,19 +37,19 @@ class Scaling:
 
     @property
     def ineffective(self) -> bool:
-        """True for a scale-up that was to bring more and brought almost nothing of it."""
+        """True for a scale-up that was predicted to gain throughput and gained almost none."""
         promised = self.capacity_predicted - self.capacity_before
         gained = self.capacity_achieved - self.capacity_before
         return self.after > self.before and promised > 0 and gained < EFFECTIVE_SHARE * promised
 
 
 def verify(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfiguration, Decision], ...]:
-    """Fill in what the last change achieved, and return the Reconfigurations so completed with their Decisions.
+    """Record what the last change achieved, and return the completed Reconfigurations with their Decisions.
 
-    A change is judged once, when it has settled, and only if its own version is what was measured. A predicted figure
-    that cannot be measured yet (no capacity) waits for a later evaluation; an ineffective scaling then shows as
-    ``achieved`` far from the Decision's ``predicted`` under the same keys. Where state partitions were placed, what
-    their moves cost stands beside it.
+    A change is judged once, after it has settled, and only if its own version was measured. If a predicted figure
+    cannot be measured yet (no capacity), a later evaluation does it. An ineffective scaling then shows as ``achieved``
+    far from the Decision's ``predicted`` under the same keys. If state partitions were placed, the cost of their moves
+    is added.
     """
     if signals.settling:
         return ()
@@ -73,7 +73,7 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
 
     Args:
         history: Reconfigurations, newest first.
-        signals: What was measured.
+        signals: Signals of this evaluation.
     """
     if signals.settling:
         return []
@@ -91,9 +91,9 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
 
 
 def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -> Mapping[str, float]:
-    """Return what was measured under the keys of what was predicted.
+    """Return what was measured, under the keys of what was predicted.
 
-    It is empty while the capacity is not known, unless nothing but the time of stages with state was predicted.
+    It is empty while the capacity is unknown, unless only the time of stateful stages was predicted.
     """
     app = next((a for a in signals.apps if a.app == change.app), None)
     capacity, groups = app.capacity if app else None, signals.key_groups
@@ -120,7 +120,7 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
 
 
 def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
-    """Return the last change of each app that a Decision made.
+    """Return each app's last change that a Decision made.
 
     Args:
         history: Reconfigurations, newest first.
@@ -133,7 +133,7 @@ def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
 
 
 def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
-    """Return what a change of an app's slots was expected to add and brought; None if it was not verified."""
+    """Return the predicted and the real effect of a change of an app's slots; None if it was not verified."""
     if decision is None or decision.target is None or change.ended is None or ABILITY not in change.achieved:
         return None
     signals = decision.signals
@@ -154,10 +154,10 @@ def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | Non
 
 
 def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
-    """Return the changes that failed by what they changed to, newest first.
+    """Return the changes that failed because of what they changed, newest first.
 
-    A driver that failed while it served did not fail by a change. Nor did a new content where the old one, tried after
-    it, failed too.
+    A driver that failed while it served did not fail because of a change. Nor did new content, if the old content was
+    tried after it and failed too.
 
     Args:
         history: Reconfigurations, newest first.
@@ -170,15 +170,15 @@ def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
 
 
 def since_s(now: datetime, time: datetime) -> float:
-    """Return how long ago something was, seconds. Where it lies ahead, the clock was set back: as far is taken.
+    """Return how long ago a time was, seconds.
 
-    So nobody waits for the clock to catch up with what it said before.
+    A time in the future means that the clock was set back. Its distance counts, so nothing waits for the clock.
     """
     return abs((now - time).total_seconds())
 
 
 def dead_drivers(history: Iterable[Reconfiguration]) -> frozenset[int]:
-    """Return the generations of drivers that died, by themselves or killed: each left a failure, or was replaced.
+    """Return the generations of drivers that died or were killed: each left a failure, or was replaced.
 
     Args:
         history: Reconfigurations of one app, in any order.
@@ -190,7 +190,7 @@ def dead_drivers(history: Iterable[Reconfiguration]) -> frozenset[int]:
         broken = change.outcome in BROKEN
         if broken:
             dead.add(change.generation)
-        if not broken or change.ended != change.started:  # a start that healed, well or not, not a failure's record
+        if not broken or change.ended != change.started:  # a start to heal, successful or not, not a failure's record
             dead.add(change.generation - 1)
     return frozenset(dead)
 

@@ -1,4 +1,4 @@
-"""From telemetry to Signals: what one period measured, whole."""
+"""Collect Signals from telemetry: everything that one period measured."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
 
 SETTLED_BATCHES = 2
-"""Healthy batches after a reconfiguration, its cold first one not counted, before figures are trusted, unless fewer
-fill a period: with less the period would still be the predecessor's, with more an app too small by far would wait for
-its own long batches."""
+"""Healthy batches after a reconfiguration, without its cold first one, before figures are trusted. Fewer are enough if
+they fill a period. A lower number would still measure the predecessor; with a higher one, an app that is far too small
+would wait for its own long batches."""
 
 SAME_TASKS = 0.9
-"""Share of the rows whose batches have to have as many tasks as each other."""
+"""Share of the rows whose batches must have the same number of tasks."""
 
 MAX_PERIODS = 3
-"""Longest period in spec periods: after a pause of the loop the average over the whole pause would say nothing."""
+"""Longest period, in spec periods. After a pause of the loop, an average over the whole pause would say nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +71,29 @@ class Deaths:
 
 
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
-    """Return what happened since the last evaluation.
+    """Return the Signals since the last evaluation.
 
-    The period ends with the newest row and lasts one to :data:`MAX_PERIODS` spec periods: from the cursor if that is in
-    between. If the query's trigger has a longer interval, that takes the place of the spec's period. A row without
-    duration and rows is a marker: it shows the source's end while no batch runs, which is the only way to know that
-    nothing arrives, or while a long one does.
+    The period ends with the newest row. It starts at the cursor, but lasts at least one and at most :data:`MAX_PERIODS`
+    spec periods. If the query's trigger has a longer interval, that replaces the spec's period. A row without duration
+    and rows is a marker: it reports the source's end while no batch runs, or while a long one does. Only a marker can
+    show that nothing arrives.
 
     Args:
         spec: The pipeline.
         tables: Its control tables, in the lake of its telemetry.
-        cursor: Where the last evaluation stopped.
+        cursor: Position at which the last evaluation stopped.
         now: The present (UTC).
 
     Raises:
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
     lake = tables.lake
-    version = lake.version(BATCHES)  # before the rows: a commit in between is seen again by the next evaluation
+    version = lake.version(BATCHES)  # before the rows: the next evaluation sees a commit in between again
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
     histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), cursor)
     history = histories[0]
-    # a script that ended by itself has changed nothing: what it measured stands
+    # a script that ended by itself has changed nothing: its measurements stand
     changes = [c for c in tables.reconfigurations.recent(spec.name) if c.outcome is not Outcome.FINISHED]
     current = tables.deployments.latest(spec.name)
     if current is None:
@@ -129,7 +129,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
 
 
 def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:
-    """Return the length of a period, seconds: a batch of the query ends in each."""
+    """Return the length of a period, seconds: long enough for a batch of the query to end in each."""
     return max(spec.period_s, newest.trigger_s or 0.0)
 
 
@@ -138,7 +138,7 @@ def _objective(spec: PipelineSpec, history: History) -> Objective:
 
 
 def _histories(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor) -> list[History]:
-    """Return the history of each query that runs, the busiest one's first; its trigger sets the period."""
+    """Return the history of each running query, the busiest first; the busiest query's trigger sets the period."""
     if not rows:
         raise NotReady(f"{spec.name}: no telemetry yet")
     newest = max(rows, key=order_in_app)
@@ -147,7 +147,7 @@ def _histories(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor)
     ordered = with_arrivals(main_query([row for row in rows if row.query in running], recently))
     period = timedelta(seconds=_period_s(spec, ordered[-1]))
     until = ordered[-1].time if len(running) == 1 else newest.time
-    # not "<": where the clock went back, the newest row is older than the cursor and new all the same
+    # not "<": if the clock went back, the newest row is older than the cursor and still new
     if cursor.until is not None and until == cursor.until:
         raise NotReady(f"{spec.name}: nothing newer than {cursor.until:%H:%M:%S}")
     since = min(max(cursor.until or until - period, until - MAX_PERIODS * period), until - period)
@@ -166,7 +166,7 @@ def _parts(
     deaths: Deaths,
     settling: bool,
 ) -> dict[str, Part]:
-    """Return what was measured of each of several queries, in the order of their names."""
+    """Return what was measured of each of several queries, ordered by name."""
     parts = {}
     for history, counted in zip(histories, healthy_of, strict=True):
         others = [batch for other in histories if other is not history for batch in other.batches]
@@ -191,7 +191,7 @@ def _app(
     p = typical_parallelism(_on_slots(present, history)) or typical_parallelism(
         _on_slots(history.present(history.batches), history)
     )
-    # in real-time mode a batch lasts as long as its trigger says, whatever its rows cost
+    # in real-time mode the trigger sets the length of a batch, whatever its rows cost
     fitted = fit(counted) if running_tasks is None else {}
     capacity = fitted.get(p) if p is not None else None
     first = first_batches(history) if running_tasks is None and (settling or capacity is None) else None
@@ -230,7 +230,7 @@ def _app(
 
 
 def _running_tasks(history: History) -> int | None:
-    """Return the tasks that run all the time in real-time mode; None for micro-batches."""
+    """Return how many tasks run all the time in real-time mode; None for micro-batches."""
     if history.newest.running_tasks is None:
         return None
     return max(row.running_tasks or 0 for row in history.present(history.rows))
@@ -249,7 +249,7 @@ def _deaths(
     now: datetime,
     trigger_s: float = 0.0,
 ) -> Deaths:
-    """Return how many executors of the present size died of memory lately, and how many otherwise since a change."""
+    """Return how many executors of the present size recently died of memory, and how many otherwise since a change."""
     size = current.apps[spec.app].executor if spec.app in current.apps else None
     if size is None:
         return Deaths()
@@ -267,12 +267,12 @@ def _deaths(
 
 
 def _last_change(changes: Sequence[Reconfiguration]) -> Reconfiguration | None:
-    """Return the last change to another version, None without one."""
+    """Return the last change to another version; None if there is none."""
     return next((change for change in changes if change.from_version != change.to_version), None)
 
 
 def _batch_s(history: History) -> float | None:
-    """Return the time of a batch with rows, seconds: the median of the period; None without one."""
+    """Return the median duration of the period's batches with rows, seconds; None without one."""
     durations = [batch.duration_s for batch in history.in_period(history.batches) if batch.rows_in > 0]
     return median(durations) if durations else None
 
@@ -291,14 +291,14 @@ def _tasks(batches: Sequence[BatchMetrics]) -> int | None:
 
 
 def _source_splits(batches: Sequence[BatchMetrics]) -> bool:
-    """Say whether the heaviest operator usually had fewer tasks than slots."""
+    """Return whether the heaviest operator usually had fewer tasks than slots."""
     pairs = [(o.tasks, b.slots) for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None]
     fewer = [tasks < slots for tasks, slots in pairs if tasks is not None]
     return bool(fewer) and sum(fewer) > len(fewer) / 2
 
 
 def _slot_busy_ratio(history: History) -> float | None:
-    """Return occupied task-slot time over slots * period; a batch counts as far as it lies in the period."""
+    """Return occupied slot time over slots * period; of each batch, the part in the period counts."""
     inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
     if not inside:
         return 0.0 if is_idle_marker(history.newest) else None
@@ -349,11 +349,11 @@ def _settling(
     open_at_most_s: float,
     period_s: float,
 ) -> bool:
-    """Say whether the last reconfiguration is still open, or too few healthy batches have followed it.
+    """Return whether the last reconfiguration is still open, or too few healthy batches have followed it.
 
-    An idle app gives markers in place of batches: they count, or a quiet night could never be used to shrink. Where
+    An idle app writes markers instead of batches. They count, or a quiet night could never be used to scale down. If
     the clock was set back after the change, all rows of its driver have followed it. A period in which no batch ran,
-    whatever waits, is enough as well: there is nothing to settle.
+    whatever waits, is enough too: there is nothing to settle.
     """
     if not changes:
         return False
@@ -370,7 +370,7 @@ def _settling(
 
 
 def _silent(rows: Sequence[BatchMetrics], end: datetime, period_s: float) -> bool:
-    """Say whether markers show a period after a change's end in which no batch ran."""
+    """Return whether markers show a period after a change's end in which no batch ran."""
     if not rows or not is_idle_marker(rows[-1]):
         return False
     since = max([r.time for r in rows if not is_idle_marker(r)] + [end])

@@ -1,7 +1,7 @@
-"""Which of the lines that optimizers plan ahead may be carried out between two evaluations, and when a plan is renewed.
+"""Decide which lines of a contingency plan may be carried out between two evaluations, and when a plan is renewed.
 
-The guards judge every line now, as if it were proposed; whoever carries it out has the quota and the quiet hours
-to look at only. The cool-down is not asked: it is about what is under way, which is over or replaced by then.
+The guards judge every line now, as if it were proposed. Whoever carries it out only checks the quota and the quiet
+hours. The cool-down is not asked: it concerns changes under way, which are over or replaced by then.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def allowed_lines(
     """Return the lines that no guard vetoes, of apps whose slots change while they run.
 
     Args:
-        lines: As the owner of the slots plans them.
-        content: What they start from.
-        guards: What the guards judge by.
-        changes: Whether the way to that content is a change, which counts as one of the hour.
+        lines: Lines from the optimizer that owns the slots.
+        content: The content that they start from.
+        guards: Context of the guards.
+        changes: Whether the step to that content is itself a change, which counts as one of the hour.
     """
     if changes:
         guards = replace(guards, max_per_hour=guards.max_per_hour - 1)
@@ -49,7 +49,7 @@ def _is_allowed(line: Contingency, content: Deployment, guards: GuardContext) ->
 
 
 def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
-    """Return a Decision's lines as agents may carry them out; None in modes in which a person decides."""
+    """Return a Decision's lines for agents to carry out; None in modes in which a person decides."""
     if spec.mode is not Mode.AUTO or not decision.contingencies:
         return None
     limits, trigger_s = spec.guards, decision.signals.trigger_s if decision.signals is not None else 0.0
@@ -59,10 +59,10 @@ def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
 
 
 def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineSpec) -> Deployment | None:
-    """Commit the plan of a Decision that changes nothing else, if it is news; return the version that has it.
+    """Commit the plan of a Decision that changes nothing else, if the plan is new; return the version that has it.
 
-    A plan of a mode in which a person decides is taken back. An evaluation that plans nothing, because nothing was
-    sized, leaves the former plan: it was made for the slots that run.
+    In a mode in which a person decides, the plan is withdrawn. If an evaluation plans nothing because nothing was
+    sized, the former plan stays: it was made for the slots that run.
     """
     current = deployments.latest(decision.pipeline)
     if current is None or current.version != decision.base_version or decision.action in CARRIED_OUT:
@@ -72,9 +72,9 @@ def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineS
         return None
     if plan is None and former is None:
         return None
-    reason = "A person agrees to each change." if plan is None else f"Planned ahead: {describe(plan.lines)}"
+    reason = "No plan: a person decides on each change." if plan is None else f"Planned ahead: {describe(plan.lines)}"
     content = replace(current, contingencies=plan, author=BY_DECISION, decision_id=decision.decision_id, reason=reason)
-    with suppress(Conflict):  # somebody else has moved on
+    with suppress(Conflict):  # another commit came first
         return deployments.commit(content, current.version)
     return None
 

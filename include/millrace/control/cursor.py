@@ -1,4 +1,4 @@
-"""Where an evaluation begins to read, and which files it could not read: both are said once, in a Decision."""
+"""Find where an evaluation starts to read, and which files it could not read. A Decision reports either once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from millrace.model.protocols import Cursor
 
 TELEMETRY = "telemetry/batches"
 NAMED_ONCE_IN = timedelta(days=1)
-"""How long a file that a Decision named is not named again: longer than any is read, but for a memory that rests."""
+"""How long a file that a Decision named is not named again. Only memories that rest are read for longer."""
 
 
 def starting_point(tables: ControlTables, pipeline: str) -> tuple[Cursor, str]:
-    """Return where to begin, and what is to be said of it.
+    """Return where to start, and what to report about it.
 
-    Versions are those of one table: where it was deleted and made anew, the last evaluation's says nothing. One that
-    did not note its table read this one, unless it came farther than the table is.
+    A version belongs to one table. If the table was deleted and recreated, the last evaluation's version means nothing.
+    An evaluation that did not note its table read this one, unless its version is higher than the table's.
 
     Raises:
         MillraceError: If the table's log cannot be read.
@@ -33,7 +33,7 @@ def starting_point(tables: ControlTables, pipeline: str) -> tuple[Cursor, str]:
 
 
 def unreported_files(tables: ControlTables, pipeline: str, now: datetime) -> tuple[str, ...]:
-    """Return files that were needed, could not be read, and that no Decision of the pipeline has named of late.
+    """Return needed files that could not be read and that no recent Decision of the pipeline has named.
 
     Args:
         tables: The control tables; their lake remembers what it could not read.
@@ -49,7 +49,7 @@ def unreported_files(tables: ControlTables, pipeline: str, now: datetime) -> tup
 
 
 def refused(gate: GateResult, files: tuple[str, ...]) -> GateResult:
-    """Return a gate's result that files which cannot be read add to: all are named, and what else it found is kept."""
+    """Return a gate's result with the unreadable files added: all are named, and its own findings are kept."""
     failure = Failure("readable", "", tuple(BadRow(file, "") for file in files), f"unreadable: {', '.join(files)}")
     sentence = failure.sentence if gate.passed else f"{failure.sentence}; {gate.sentence}"
     return replace(gate, passed=False, failures=(failure, *gate.failures), sentence=sentence)

@@ -1,6 +1,6 @@
-"""From what was observed to a Decision: the same function for a live evaluation and for a replayed one.
+"""Turn an observation into a Decision, with the same function for live evaluations and replays.
 
-Nothing is read from a table and nothing is stored here: what came before comes in as :class:`DecisionContext`.
+Nothing is read from a table or stored here: the past comes in as :class:`DecisionContext`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.A
 
 @dataclass(frozen=True)
 class Question:
-    """A Decision that was put before a person, and the veto that ended it; None while it waits."""
+    """A Decision that a person was asked to approve, and the veto that ended it; None while it waits."""
 
     decision: Decision
     veto: Decision | None
@@ -48,22 +48,22 @@ class Question:
 
 @dataclass(frozen=True)
 class DecisionContext:
-    """All that a Decision rests on beside what was observed.
+    """Everything that a Decision depends on, except the observation.
 
     Attributes:
         spec: The pipeline.
         decision_id: Id of the Decision to make.
         now: The present (UTC).
-        action: What becomes of a change that no guard vetoes.
-        update: What the spec and its script have become since the newest Deployment took them over; None for no news.
-        repartition: The same of another number of state partitions in the spec; None to leave it out.
+        action: Action for a change that no guard vetoes.
+        update: Change of the spec and its script since the newest Deployment took them over; None if there is none.
+        repartition: Action for another number of state partitions in the spec; None to leave it out.
         owners: The optimizer that owns each field of the Deployment.
         optimizers: By registry name.
-        guards: What the guards judge by, the newest Deployment included; None before the first launch.
+        guards: Context of the guards, with the newest Deployment; None before the first launch.
         ran: The Deployment that was measured, if it is known.
-        memories: What each optimizer remembered after the last evaluation.
-        request: What a person asked of the evaluation.
-        questions: What a person was asked lately, newest first.
+        memories: Each optimizer's memory after the last evaluation.
+        request: A person's request to the evaluation.
+        questions: Recent requests for approval, newest first.
     """
 
     spec: PipelineSpec
@@ -82,22 +82,22 @@ class DecisionContext:
 
     @property
     def forced(self) -> bool:
-        """Whether a person demands a change."""
+        """Whether a person forces a change."""
         return self.request.forced_slots is not None
 
 
 def action_of(mode: Mode, request: Request) -> Action:
-    """Return what becomes of a change that no guard vetoes, in a mode of the spec."""
+    """Return the action for a change that no guard vetoes, in a mode of the spec."""
     if request.dry_run:
         return Action.ADVISE
     return Action.APPLY if request.forced_slots is not None else ACTION_OF_MODE[mode]
 
 
 def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Decision, Mapping[str, Memory]]:
-    """Return what becomes of an evaluation, and what its optimizers want to remember.
+    """Return the Decision of an evaluation, and what its optimizers want to remember.
 
-    A hold, an advice, a veto, or a change as far as ``context.action`` goes; where optimizers are not asked, none
-    remembers anything.
+    The Decision is a hold, an advice, a veto, or a change as far as ``context.action`` allows. If optimizers are not
+    asked, none remembers anything.
     """
     draft, guards = _draft(observation, context), context.guards
     if guards is None:
@@ -120,7 +120,7 @@ def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Deci
 
 
 def _besides(decision: Decision, *others: Decision | None) -> Decision:
-    """Return a Decision that also says what waits, or may not be now: it goes on meanwhile."""
+    """Return a Decision that also says which changes wait or are not allowed now; it continues without them."""
     sentences = dict.fromkeys([decision.sentence, *(other.sentence for other in others if other is not None)])
     return replace(decision, sentence=" ".join(sentences))
 
@@ -128,9 +128,9 @@ def _besides(decision: Decision, *others: Decision | None) -> Decision:
 def _roll_back(
     draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
 ) -> Decision | None:
-    """Return what becomes of the last change where it missed its prediction, None where it did not.
+    """Return the Decision to undo the last change if it missed its prediction, else None.
 
-    That drivers die shows without telemetry.
+    Deaths of drivers show without telemetry.
     """
     if context.forced or not guards.current.kept_running:
         return None
@@ -145,17 +145,17 @@ def _roll_back(
 
 
 def _updated(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
-    """Return what becomes of a newer spec or script, None where there is none."""
+    """Return the Decision on a newer spec or script; None if there is none."""
     update = context.update
     if update is None or context.forced:
         return None
-    proposal = Proposal(SPEC, (), SPEC_CHANGED, f"{update.sentence}; a restart with hand-over takes it over")
+    proposal = Proposal(SPEC, (), SPEC_CHANGED, f"{update.sentence}; a restart with hand-over applies it")
     proposals = Proposals(update.content, (proposal,))
     return _judged(replace(draft, proposals=proposals.proposals), proposals, quality_outcome(gate), context, guards)
 
 
 def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
-    """Return what becomes of the number of state partitions that the spec wants, None where it is in force."""
+    """Return the Decision on the number of state partitions that the spec wants; None if it is in force."""
     if context.repartition is None or context.forced:
         return None
     proposals = spec_proposals(context.spec, guards.current)
@@ -168,14 +168,14 @@ def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, gu
 def _evaluated(
     draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext
 ) -> tuple[Decision, Mapping[str, Memory]]:
-    """Return what becomes of what the optimizers propose; in real-time mode none is asked."""
+    """Return the Decision on what the optimizers propose; in real-time mode none is asked."""
     unsized = None if context.forced or observation.signals is None else messages.real_time(observation.signals)
     if unsized is not None:
         return _held(draft, observation.gate, unsized), {}
     proposals = _proposals(observation.signals, context, guards.current)
     decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
     if proposals.failure is not None:
-        message = f"Nothing is changed: {proposals.failure}"
+        message = f"No change: {proposals.failure}"
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
     lagging = messages.lagging_partitions(observation.signals)
     if not proposals.changes:
@@ -188,7 +188,7 @@ def _evaluated(
 
 
 def _with_contingencies(decision: Decision, context: DecisionContext, guards: GuardContext) -> Decision:
-    """Return a Decision with what it plans ahead: for the slots that it leads to, so none where it was vetoed."""
+    """Return a Decision with its contingencies, for the slots that it leads to; none if it was vetoed."""
     if decision.action is Action.VETO:
         return decision
     owner = context.owners.get(SLOTS)
@@ -207,12 +207,12 @@ def _with_notes(decision: Decision, *notes: str) -> Decision:
 
 
 def not_running_yet(signals: Signals, current: Deployment, ran: Deployment | None) -> Hold | None:
-    """Return why signals of another version decide nothing; None if they are of this one.
+    """Return a hold if the signals are of another version; None if they are of this one.
 
     Args:
-        signals: What was measured.
+        signals: Signals of this evaluation.
         current: The newest version.
-        ran: The version that was measured, if it is known: the same apps under another number are as good.
+        ran: The version that was measured, if it is known; the same apps under another number are good enough.
     """
     if signals.deployment_version == current.version or (ran is not None and ran.apps == current.apps):
         return None
@@ -243,7 +243,7 @@ def _held(draft: Decision, gate: GateResult, hold: Hold) -> Decision:
 
 
 def _obstacle(observation: EvaluationInput, context: DecisionContext, current: Deployment) -> Hold | None:
-    """Return what ends the evaluation before any optimizer is asked; None if nothing does."""
+    """Return the hold that ends the evaluation before any optimizer is asked; None if there is none."""
     if current.detached:
         return messages.detached(context.spec.name)
     if not current.sizeable:
@@ -268,7 +268,7 @@ def _proposals(signals: Signals | None, context: DecisionContext, current: Deplo
 def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
     proposed = next((p.reason_code for p in proposals.proposals if p.changes), None)
     advised = next((p.reason_code for p in proposals.proposals if p.advises), None)
-    # who sizes comes last but for who places, and says something in every evaluation
+    # the tuner is asked last, except for placement, and gives a reason in every evaluation
     sized = (p.reason_code for p in reversed(proposals.proposals) if p.optimizer not in LAST)
     last = next(sized, "nothing_proposed")
     return replace(
@@ -305,17 +305,17 @@ def _judged(
         return decision
     author = VERIFICATION if undoes(accepted.proposals) else BY_DECISION
     author = (context.request.requested_by or "person") if context.forced else author
-    # a version exists once somebody has agreed
+    # the version exists only after approval
     reason = message.removeprefix(messages.LEAD[Action.AWAIT])
     target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=reason)
     return replace(decision, target=target)
 
 
 def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tuple[GuardOutcome, ...], str]:
-    """Return the proposals to go on with, their trace, and the message on what was left out of them.
+    """Return the proposals to continue with, their trace, and the message on what was left out.
 
-    A shed ratio must not wait until slots may change: where the guards veto all together, what starts no driver is
-    judged by itself.
+    A shed ratio must not wait until slots may change. If the guards veto all changes together, those that restart no
+    driver are judged by themselves.
     """
     trace = judge(guards, proposals.content)
     veto = first_veto(trace)
@@ -330,7 +330,7 @@ def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tup
 
 
 def _asked_before(questions: Sequence[Question], newest: Deployment, content: Deployment) -> Hold | None:
-    """Return why a person is not asked again: a question still waits, or this very content was refused."""
+    """Return why a person is not asked again: a question still waits, or the same content was refused."""
     for question in questions:
         asked = on_newest(question.decision, newest)
         if asked is None:

@@ -1,4 +1,4 @@
-"""What goes into an evaluation, and what its first step hands to its second."""
+"""The input of an evaluation, and what its first step passes to its second."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from millrace.model.signals import Signals
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked of an evaluation; nothing by default.
+    """A person's request to an evaluation; empty by default.
 
     Attributes:
-        forced_slots: Slots that the app shall have, whatever the optimizers think and whatever the mode.
-        dry_run: True to decide and log without changing anything, the next evaluation's memory and cursor included.
-        requested_by: Who asked.
+        forced_slots: Slots that the app must have, whatever the optimizers propose and whatever the mode.
+        dry_run: True to decide and log without changing anything, not even the next evaluation's memory and cursor.
+        requested_by: Name of the person.
     """
 
     forced_slots: int | None = None
@@ -29,7 +29,7 @@ NO_REQUEST = Request()
 
 @dataclass(frozen=True)
 class Hold:
-    """Why an evaluation changes nothing: a reason code in snake case, and the message for a person."""
+    """Why an evaluation changes nothing: a reason code in snake case, and a message for a person."""
 
     reason: str
     message: str
@@ -37,7 +37,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that failed: where it is (``delays batch 17 of generation 2``) and its value."""
+    """A row that failed: its name (``delays batch 17 of generation 2``) and its value."""
 
     row: str
     value: str
@@ -45,13 +45,13 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Failure:
-    """One expectation that did not hold.
+    """One expectation that failed.
 
     Attributes:
-        expectation: Great Expectations' name of it, for example ``expect_column_values_to_be_between``.
+        expectation: Its name in Great Expectations, for example ``expect_column_values_to_be_between``.
         column: The column, with its table: ``telemetry/batches.rows_in``.
         rows: The first few rows that failed.
-        sentence: What is wrong, for a person.
+        sentence: The problem, for a person.
     """
 
     expectation: str
@@ -62,15 +62,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What the quality gate says about the telemetry since the last evaluation.
+    """The quality gate's verdict on the telemetry since the last evaluation.
 
     Attributes:
         passed: True if every expectation held.
-        failures: Those that did not.
+        failures: The expectations that failed.
         sentence: The result for a person, one sentence.
-        docs: Address of the Data Docs; None before they were first built.
-        read_to: Where the gate stopped reading: a refused row is judged once, the next evaluation goes on behind it.
-        note: What a person must know besides; empty if nothing.
+        docs: Address of the Data Docs; None before the first build.
+        read_to: Position at which the gate stopped reading. The next evaluation continues there, so each refused row
+            is judged once.
+        note: Anything else that a person must know; empty if nothing.
     """
 
     passed: bool
@@ -83,17 +84,17 @@ class GateResult:
 
 @dataclass(frozen=True)
 class EvaluationInput:
-    """What was observed; a JSON value for the codec, so that it travels between Airflow tasks.
+    """What was observed; the codec turns it into JSON, so it can travel between Airflow tasks.
 
     Attributes:
         pipeline: Name of the pipeline.
-        signals: What was measured; None if the evaluation did not get that far.
-        gate: What the quality gate said.
-        since: Where the evaluation began to read.
+        signals: The measurements; None if the evaluation did not get that far.
+        gate: The quality gate's verdict.
+        since: Position at which the evaluation started to read.
         hold: Why nothing can be decided; None if something can.
         time: When it was observed (UTC).
-        until: Where the next evaluation goes on.
-        note: What a person must know besides what is decided; empty if nothing.
+        until: Position at which the next evaluation continues.
+        note: Anything else that a person must know, in addition to the Decision; empty if nothing.
     """
 
     pipeline: str

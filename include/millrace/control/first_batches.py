@@ -1,8 +1,9 @@
-"""What the first batches at new slots show: their capacity before enough have run for a fit, and what the change cost.
+"""What the first batches at new slots show: their capacity before enough have run for a fit, and the change's cost.
 
-The first batch at new slots is cold: classes are loaded, and Python workers start. Two are expected to take longer than
-usual. A backlog need not wait for a fit. If more rows wait than full batches take, the second batch is enough: from its
-rows, its duration and the useful time of its tasks follow a slope and a fixed cost, at most 20 % off in most cases.
+The first batch at new slots is cold: classes are loaded, and Python workers start. Two batches are expected to take
+longer than usual. A backlog need not wait for a fit. If more rows wait than full batches read, the second batch is
+enough: its rows, its duration and the useful time of its tasks give a slope and a fixed cost, at most 20 % off in most
+cases.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from millrace.model.telemetry import BatchMetrics
 COLD_BATCHES = 2
 """Batches after a change of slots that take longer than usual."""
 ONE_BATCH = 0.2
-"""Relative error of what a single batch shows, beyond that of its useful time."""
+"""Relative error of what a single batch shows, in addition to that of its useful time."""
 LEAST_CHANGES = 2
-"""Live changes whose cost has to be known: the first one after a launch often meets a driver that is itself cold."""
+"""Live changes whose cost must be known: the first one after a launch often meets a driver that is itself cold."""
 
 
 def first_batches(history: History) -> Capacity | None:
-    """Return the capacity that the batches at the present slots show, all but the cold first one.
+    """Return the capacity that the batches at the present slots show, without the cold first one.
 
-    None if fewer than two have run there, if the last one took all rows that waited, or if its p is unknown.
+    None if fewer than two batches have run there, if the last one read all waiting rows, or if its p is unknown.
 
     Args:
         history: The app's telemetry.
@@ -44,9 +45,9 @@ def first_batches(history: History) -> Capacity | None:
 
 
 def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
-    """Return the median time that recent changes of slots cost, seconds; None if none was measured, or only one live.
+    """Return the median cost of recent changes of slots, seconds; None if none was measured, or only one live.
 
-    It is the downtime of a restart, and how much longer the cold batches took than the fit says.
+    The cost is the downtime of a restart, plus the time that the cold batches took beyond the fit.
 
     Args:
         history: The app's telemetry.
@@ -68,7 +69,7 @@ def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
 
 
 def _runs(batches: Sequence[BatchMetrics]) -> list[list[BatchMetrics]]:
-    """Return batches that followed each other on the same slots of the same driver."""
+    """Return the batches in groups that ran in a row on the same slots of the same driver."""
     return [list(run) for _, run in groupby(batches, key=lambda b: (b.generation, b.slots))]
 
 
@@ -76,7 +77,7 @@ def _of_one(batch: BatchMetrics, batches: int) -> Capacity | None:
     p, spent = parallelism(batch), work(batch)
     if p is None or batch.rows_in < 1:
         return None
-    work_s, error = batch.duration_s, MAX_RELATIVE_ERROR  # without useful time, all of the batch counts as work
+    work_s, error = batch.duration_s, MAX_RELATIVE_ERROR  # without useful time, the whole batch counts as work
     if spent is not None:
         work_s = min(batch.duration_s, COVERAGE.mean * spent.rows_s)
         error = min(MAX_RELATIVE_ERROR, math.hypot(ONE_BATCH, COVERAGE.error, spent.error_s / spent.rows_s))

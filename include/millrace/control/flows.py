@@ -1,4 +1,4 @@
-"""Which state partition gets its input from which, and what it costs that this one is on another executor."""
+"""Find which state partition feeds which, and what it costs if the two are on different executors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from millrace.model.placement import Flows
 from millrace.model.telemetry import PartitionFlow, PartitionRun
 
 SPAN = timedelta(minutes=5)
-"""How far flows are looked back for: drivers measure them once a minute."""
+"""How far back to look for flows; drivers measure them once a minute."""
 SPAN_BATCHES = 5
-"""Batches that this has to reach back."""
+"""Fewest batches that the span must cover."""
 NOTABLE = 3.0
-"""Share of a group's input from another, in even shares, from which the two are a pair."""
+"""Two groups are a pair if one brings at least this many even shares of the other's input."""
 SURE = 2.0
-"""Standard errors that the cost of a remote byte has to exceed."""
+"""Standard errors that the cost of a remote byte must exceed."""
 MB = 1e6
 
 Groups = Mapping[tuple[str, int], Sequence[PartitionRun]]
@@ -34,12 +34,12 @@ def flows(lake: Lake, pipeline: str, groups: Groups, now: datetime, trigger_s: f
     Args:
         lake: The telemetry.
         pipeline: The pipeline.
-        groups: Sampled batches of a driver's key groups, in the order in which they are numbered; at least one.
+        groups: Sampled batches of a driver's key groups, in the order of their numbers; at least one.
         now: The present (UTC).
         trigger_s: Interval of the query's trigger, seconds.
     """
     if len({operators for operators, _ in groups}) < 2:
-        return Flows()  # flows are between stages: the table need not be read
+        return Flows()  # flows are between stages: no need to read the table
     run = next(iter(groups.values()))[0]
     every = partition_flows(lake, pipeline, now - at_least(SPAN, SPAN_BATCHES, trigger_s))
     measured = [f for f in every if (f.app, f.generation) == (run.app, run.generation)]
@@ -75,16 +75,16 @@ def _pairs(measured: Sequence[PartitionFlow], groups: Groups) -> list[tuple[int,
 
 
 def remote_s_per_mb(groups: Sequence[Sequence[PartitionRun]]) -> float | None:
-    """Return what a MB costs a task more if it comes from another executor, seconds.
+    """Return how much longer a task takes per MB that comes from another executor, seconds.
 
-    Least squares over the tasks of each stage, run = a + b rows + c remote bytes, means of c weighted by how sure they
-    are.
+    Least squares over the tasks of each stage, run = a + b rows + c remote bytes; the mean of c is weighted by its
+    certainty.
 
     Args:
         groups: Sampled batches of each key group.
 
     Returns:
-        The cost; None if nothing came from others, or it does not exceed its error.
+        The cost; None if no input came from other executors, or the cost does not exceed its error.
     """
     stages: dict[str, list[PartitionRun]] = {}
     for runs in groups:
@@ -98,7 +98,7 @@ def remote_s_per_mb(groups: Sequence[Sequence[PartitionRun]]) -> float | None:
 
 
 def _remote_cost(runs: Sequence[PartitionRun]) -> tuple[float, float] | None:
-    """Return c and its standard error, seconds a MB."""
+    """Return c and its standard error, seconds per MB."""
     remote = np.array([run.remote_bytes for run in runs]) / MB
     rows = np.array([run.rows_in for run in runs], dtype=float)
     columns = np.column_stack([np.ones(len(runs)), rows, remote])

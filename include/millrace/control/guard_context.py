@@ -1,4 +1,4 @@
-"""What the guards judge a change by, beside the content that it leads to."""
+"""What the guards need to judge a change, in addition to the content that it leads to."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from millrace.model.signals import Bounds, Signals
 from millrace.model.spec import GuardsSpec, PipelineSpec
 
 JUDGED_BY = timedelta(hours=2)
-"""How far back the guards look: longer than any of them needs."""
+"""How far back the guards look; no guard needs more."""
 JUDGED_BY_BATCHES = 24
-"""Batches that this has to reach back."""
+"""Fewest batches that this must cover."""
 MOST_CHANGES = 500
 UNDONE_FOR = timedelta(hours=1)
 """How long a person's roll-back stands."""
 HELD_FOR, MOST_HELD = timedelta(days=1), 5
-"""How long a change that missed its prediction stays undone at the same load, as its cause may be gone by then; and how
-many of them."""
+"""How long a change that missed its prediction is not tried again at the same load (its cause may pass), and
+how many such changes count."""
 
 
 @dataclass(frozen=True)
 class GuardContext:
-    """What the guards judge by.
+    """Everything that the guards judge by.
 
     Attributes:
         now: The present (UTC).
@@ -39,16 +39,16 @@ class GuardContext:
         limits: The spec's guards.
         max_per_hour: Changes allowed in any hour.
         history: Reconfigurations of at least the last hour, newest first.
-        decided: The last change of each app that a Decision made, with that Decision.
+        decided: Each app's last change that a Decision made, with that Decision.
         scalings: The last verified change of each app's slots.
-        failures: Reconfigurations that failed, newest first, each with the Deployment that it led to.
+        failures: Failed Reconfigurations, newest first, each with the Deployment that it led to.
         others: Newest Deployments of the other pipelines.
-        forced: True if a person demands the change.
-        open_at_most_s: An open Reconfiguration older than this was left behind by a killed reconciler, seconds.
+        forced: True if a person forces the change.
+        open_at_most_s: Age beyond which an open Reconfiguration was left by a killed reconciler, seconds.
         join: The spec's join; None without one.
-        undone: What a person lately rolled back from to the current Deployment; None if nobody did.
-        rolled_back: Decisions of the last :data:`HELD_FOR` that undid a change which had missed its prediction.
-        signals: What the change rests on; None where nothing was measured.
+        undone: Deployment that a person recently rolled back, which made the current one; None if there is none.
+        rolled_back: Decisions of the last :data:`HELD_FOR` that undid a change that had missed its prediction.
+        signals: Signals behind the change; None if nothing was measured.
     """
 
     now: datetime
@@ -74,11 +74,11 @@ class GuardContext:
         return self.signals.trigger_s if self.signals is not None else 0.0
 
     def restarts(self, target: Deployment) -> bool:
-        """Say whether a change starts a driver anew; what is obeyed without that, or by its next run, needs no rest."""
+        """Return whether a change restarts a driver; changes without a restart, or for the next run, need no rest."""
         return self.current.finished is None and self.current.restarts(target)
 
     def resizes(self, target: Deployment) -> bool:
-        """Say whether a change starts a driver anew, or changes its executors."""
+        """Return whether a change restarts a driver, or changes its executors."""
         return target.apps != self.current.apps
 
 
@@ -96,7 +96,7 @@ def guard_context(
     rolled_back: Sequence[Decision] = (),
     signals: Signals | None = None,
 ) -> GuardContext:
-    """Return what a change of a pipeline is judged by.
+    """Return the context to judge a change of a pipeline by.
 
     Args:
         spec: The pipeline.
@@ -106,10 +106,10 @@ def guard_context(
         decisions: By id, at least those of :func:`~millrace.control.changes.last_decided`.
         deployments: By version, at least those of :func:`~millrace.control.changes.failed_changes`.
         others: Newest Deployments of the other pipelines.
-        forced: True if a person demands the change.
-        undone: What a person lately rolled back from to the current Deployment.
-        rolled_back: Decisions that lately undid a change which had missed its prediction.
-        signals: What the change rests on.
+        forced: True if a person forces the change.
+        undone: Deployment that a person recently rolled back, which made the current one.
+        rolled_back: Decisions that recently undid a change that had missed its prediction.
+        signals: Signals behind the change.
     """
     made = ((change, decisions.get(change.decision_id or "")) for change in last_decided(history))
     decided = [(change, decision) for change, decision in made if decision is not None]
@@ -144,7 +144,7 @@ def read_guard_context(
     forced: bool = False,
     signals: Signals | None = None,
 ) -> GuardContext:
-    """Return what a change of a pipeline is judged by now, as the control tables have it.
+    """Read the context to judge a change of a pipeline by now from the control tables.
 
     Args:
         spec: The pipeline.
@@ -152,8 +152,8 @@ def read_guard_context(
         current: The Deployment that the change starts from.
         now: The present (UTC).
         others: Newest Deployments of the other pipelines.
-        forced: True if a person demands the change.
-        signals: What the change rests on.
+        forced: True if a person forces the change.
+        signals: Signals behind the change.
     """
     judged_by = at_least(JUDGED_BY, JUDGED_BY_BATCHES, signals.trigger_s if signals is not None else 0.0)
     history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - judged_by)

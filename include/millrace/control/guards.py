@@ -1,8 +1,8 @@
 """The guards between a proposal and a change: a fixed order, each with a veto, all of them in the trace.
 
-Cool-down and changes per hour hold for urgent scale-ups too: right after a restart the backlog that the restart
-itself caused looks like urgency, and following it is how a tuner runs away.
-A change that a person forces passes ``bounds``, ``running tasks`` and ``quota`` only; the trace says that the others
+Cool-down and changes per hour apply to urgent scale-ups too. Right after a restart, the backlog that the restart itself
+caused looks like urgency, and a tuner that follows it runs away.
+A change that a person forces must pass only ``bounds``, ``running tasks`` and ``quota``; the trace says that the others
 were not asked.
 """
 
@@ -23,32 +23,32 @@ from millrace.model.deployment import Deployment
 from millrace.model.quiet_hours import quiet_span
 
 INEFFECTIVE_FOR = timedelta(hours=1)
-"""How long an ineffective scale-up stands against another one: the cause may have gone by then."""
+"""How long an ineffective scale-up blocks another one; the cause may pass."""
 INEFFECTIVE_BATCHES = 12
-"""Batches for which it stands at least: the first few only show that it was ineffective."""
+"""Batches for which it blocks at least; the first few only show that it was ineffective."""
 
 BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
-"""Waits before a content that failed is tried again: a decision must not become a restart storm."""
+"""First and longest wait before content that failed is tried again, to prevent a restart storm."""
 
 MIN_MEMORY_MB = 512
 
 QUALITY = "data quality"
-NOT_ASKED = "not asked: the change was forced by a person"
+NOT_ASKED = "not asked: a person forced the change"
 
 
 Guard = Callable[[GuardContext, Deployment], str | None]
-"""Returns why a content is vetoed; None lets it pass."""
+"""Returns why content is vetoed; None lets it pass."""
 
 
 def judge(context: GuardContext, target: Deployment) -> tuple[GuardOutcome, ...]:
-    """Ask every guard about a content, in the fixed order, and return the whole trace."""
+    """Ask every guard about some content, in the fixed order, and return the whole trace."""
     return tuple(_ask(name, guard, context, target) for name, guard in CHAIN)
 
 
 def quality_outcome(gate: GateResult, *, forced: bool = False) -> GuardOutcome:
-    """Return what opens every trace: whether the telemetry that a change rests on was sound.
+    """Return the first entry of every trace: whether the telemetry behind a change was sound.
 
-    This is no guard that could veto a content: the evaluation holds on bad telemetry before any optimizer is asked.
+    It cannot veto content: on bad telemetry, the evaluation holds before any optimizer is asked.
     """
     if forced:
         return GuardOutcome(QUALITY, True, NOT_ASKED)
@@ -73,7 +73,7 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 
 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
-    """Hold slots and a join's settings within the spec's bounds, and memory above Spark's least."""
+    """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum."""
     for name, app in sorted(target.apps.items()):
         if app.slots not in context.bounds:
             return f"{name}: {app.slots} slots; allowed: {context.bounds}"
@@ -96,7 +96,7 @@ def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None
 
 
 def cool_down(context: GuardContext, target: Deployment) -> str | None:
-    """Let a reconfiguration end, and then the pipeline settle; back off from a content that failed."""
+    """Let a reconfiguration end and the pipeline settle; back off from content that failed."""
     for change in context.history:
         is_open = change.ended is None and change.outcome is Outcome.OPEN
         if is_open and since_s(context.now, change.started) < context.open_at_most_s:
@@ -115,7 +115,7 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
-    """Return why a content that failed is not tried again yet: each failure doubles the wait."""
+    """Return why content that failed is not tried again yet; each failure doubles the wait."""
     failed = [change for change, content in context.failures if content.apps == target.apps]
     if not failed:
         return None
@@ -124,11 +124,11 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
     elapsed_s = since_s(context.now, last.ended or last.started)
     if elapsed_s >= wait_s:
         return None
-    return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it may be tried again after {wait_s:g} s"
+    return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it can be retried after {wait_s:g} s"
 
 
 def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
-    """Hold the number of decided changes in the last hour; launches and healing do not count."""
+    """Limit the decided changes in the last hour; launches and healing do not count."""
     if not context.resizes(target):
         return None
     hour_ago = context.now - timedelta(hours=1)
@@ -146,18 +146,20 @@ def quiet_hours(context: GuardContext, target: Deployment) -> str | None:
 
 
 def running_tasks(context: GuardContext, target: Deployment) -> str | None:
-    """Leave slots for all tasks of queries in real-time mode: with fewer, such a query stands still."""
+    """Keep slots for all tasks of queries in real-time mode; with fewer, such a query stands still."""
     for app in context.signals.apps if context.signals is not None else ():
         present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
         if app.running_tasks is None or present is None or wanted is None or wanted.slots >= present.slots:
             continue
         if wanted.slots < app.running_tasks or not app.running_tasks:
-            return f"{app.app} runs {app.running_tasks or 'its'} tasks all the time, in real-time mode"
+            return (
+                f"{app.app} runs {app.running_tasks or 'its'} tasks all the time in real-time mode: each needs a slot"
+            )
     return None
 
 
 def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None:
-    """Refuse to scale up again where the last scale-up brought nothing."""
+    """Refuse to scale up again if the last scale-up had no effect."""
     for last in context.scalings:
         app = last.app
         if app not in target.apps or app not in context.current.apps:
@@ -167,14 +169,14 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
         if grows and last.ineffective and since_s(context.now, last.ended) < stands_s:
             return (
                 f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
-                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s and added "
+                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s but added "
                 f"{last.capacity_achieved - last.capacity_before:.0f}"
             )
     return None
 
 
 def roll_back(context: GuardContext, target: Deployment) -> str | None:
-    """Leave what a person has undone, for an hour unless something else was changed, and what missed its prediction."""
+    """Refuse what a person undid in the last hour, unless something else changed, and what missed its prediction."""
     return _undone_by_a_person(context, target) or objection(context, target)
 
 
@@ -197,12 +199,12 @@ def _undone_by_a_person(context: GuardContext, target: Deployment) -> str | None
 
 
 def quota(context: GuardContext, target: Deployment) -> str | None:
-    """Hold the slots of all running pipelines together; giving slots back is always allowed."""
+    """Limit the slots of all running pipelines together; giving slots back is always allowed."""
     allowed, wanted = context.limits.max_total_slots, target.slots
     elsewhere = slots_elsewhere(target.pipeline, context.others)
     if allowed is None or wanted <= slots_left(allowed, context.current.slots, elsewhere):
         return None
-    return f"{wanted} slots here and {elsewhere} in other pipelines; the quota is {allowed}"
+    return f"{wanted} slots here plus {elsewhere} in other pipelines exceed the quota of {allowed}"
 
 
 CHAIN: tuple[tuple[str, Guard], ...] = (

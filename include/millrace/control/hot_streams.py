@@ -1,4 +1,4 @@
-"""The input streams that bring the most rows, where a profile of the source counts them."""
+"""Find the input streams that bring the most rows, if a profile of the source counts them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from millrace.model.spec import PipelineSpec
 
 STREAMS = "telemetry/streams"
 PERIODS, MOST = 12, 3
-"""Newest periods that count, and streams that are named."""
+"""Newest periods that count, and most streams that are named."""
 NOTABLE = 2.0
-"""Share of a stream, in times of the mean one's, from which it is hot."""
+"""A stream is hot if its share is more than this multiple of the mean share."""
 
 
 def hot_streams(lake: Lake, spec: PipelineSpec, now: datetime) -> tuple[tuple[str, float], ...]:
-    """Return the streams with far more rows than the mean one, the largest first, each with its share of all.
+    """Return the streams with far more rows than the mean, the largest first, each with its share of all rows.
 
     Args:
         lake: The telemetry.

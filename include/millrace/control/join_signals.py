@@ -1,4 +1,4 @@
-"""What one period measured of a stream join, from the tables that its job writes with every micro-batch."""
+"""Measure one period of a stream join, from the tables that its job writes with every micro-batch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from millrace.model.spec import PipelineSpec
 WORKERS, STREAMS = "telemetry/workers", "telemetry/streams"
 
 REACH = timedelta(days=1)
-"""How far back the newest micro-batch is looked for: a join whose streams are silent for longer is not known."""
+"""How far back to look for the newest micro-batch; a join whose streams are silent for longer is unknown."""
 
 MOST_ROWS = 10_000
-"""Rows of one micro-batch at most: twice the workers that a spec allows, as some may be on their way out."""
+"""Most rows of one micro-batch: twice the workers that a spec allows, as some may be leaving."""
 
 MOST_COUNT = 2**53
-"""Largest count that is believed: above it neighbouring integers share one float."""
+"""Largest count that is believed; above it, neighbouring integers share one float."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class _Window:
 def join_signals(spec: PipelineSpec, lake: Lake, since: datetime, until: datetime) -> JoinSignals | None:
     """Return what a period measured of a pipeline's join.
 
-    A count that was lost or cannot be is unknown: None for a worker's window and what was offered, left out for a
-    stream. If the settings in force, the workers or their messages are wrong, nothing of the rows is believed.
+    A lost or impossible count is unknown: None for a worker's window and for what was offered, left out for a stream.
+    If the settings in force, the workers or their messages are wrong, none of the rows is believed.
 
     Args:
         spec: The pipeline.
         lake: Its telemetry.
-        since: Begin of the period (UTC); rows of this very time belong to the period before.
-        until: Its end (UTC).
+        since: Start of the period (UTC), exclusive.
+        until: End of the period (UTC), inclusive.
 
     Returns:
-        The signals; None without a join, before its first micro-batch, and where the telemetry is not believed.
+        The signals; None without a join, before its first micro-batch, and if the telemetry is not believed.
     """
     if spec.join is None:
         return None
@@ -76,7 +76,7 @@ def join_signals(spec: PipelineSpec, lake: Lake, since: datetime, until: datetim
 
 
 def _window(spec: PipelineSpec, lake: Lake, at: datetime) -> _Window | None:
-    """Return what the workers kept after the newest micro-batch at a time; None if there is none to be believed."""
+    """Return what the workers kept after the newest micro-batch at a time; None if there is none, or none believed."""
     rows = lake.rows(
         "select generation, batch_id, worker, window_tuples, capacity, offered, workers, block, shed_ratio, partitions "  # noqa: S608 - literals
         f"from workers where {_between(spec, at - REACH, at)} and generation is not null and batch_id is not null "
@@ -102,7 +102,7 @@ def _window(spec: PipelineSpec, lake: Lake, at: datetime) -> _Window | None:
 
 
 def _partitions(rows: Sequence[Mapping[str, Any]], workers: int) -> int | None:
-    """Return the state partitions that all workers agree on; None if they do not, or are more than these."""
+    """Return the number of state partitions; None if the workers disagree, or it is less than the workers."""
     counts = {row["partitions"] for row in rows}
     (count,) = counts if len(counts) == 1 else (None,)
     return count if count is not None and workers <= count <= MOST_COUNT else None
@@ -117,7 +117,7 @@ def _can_be(workers: int, block: int, shed: float, capacity: int) -> bool:
 
 
 def _passed(spec: PipelineSpec, lake: Lake, since: datetime, until: datetime) -> tuple[int, int] | None:
-    """Return messages of a period and their bytes; None if a count was lost or cannot be."""
+    """Return a period's messages and their bytes; None if a count was lost or is impossible."""
     rows = lake.rows(
         f"select count(*) as rows, {_sums('messages', 'bytes')} from workers "  # noqa: S608 - literals
         f"where {_between(spec, since, until)}",
@@ -132,7 +132,7 @@ def _passed(spec: PipelineSpec, lake: Lake, since: datetime, until: datetime) ->
 def _streams(
     spec: PipelineSpec, lake: Lake, since: datetime, until: datetime
 ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return what came and what was shed of it in a period, by stream."""
+    """Return the rows that arrived and the rows that were shed in a period, by stream."""
     known: Sequence[str] = list(spec.join.streams) if spec.join else []
     rows = lake.rows(
         f"select stream, count(*) as rows, {_sums('rows', 'shed_rows')} from streams "  # noqa: S608 - literals
@@ -152,7 +152,7 @@ def _streams(
 
 
 def _between(spec: PipelineSpec, since: datetime, until: datetime) -> str:
-    """Return the condition on rows of the pipeline's app in a time."""
+    """Return the condition on rows of the pipeline's app in a span of time."""
     return (
         f"pipeline = {literal(spec.name)} and app = {literal(spec.app)} "
         f"and time > {literal(since)} and time <= {literal(until)} "
@@ -161,7 +161,7 @@ def _between(spec: PipelineSpec, since: datetime, until: datetime) -> str:
 
 
 def _sums(*columns: str) -> str:
-    """Return sums of columns that cannot overflow, the least value of each, and how many are lost."""
+    """Return sums of columns that cannot overflow, each column's minimum, and how many values are lost."""
     return ", ".join(
         f"sum(cast({c} as double)) as {c}_sum, min({c}) as {c}_min, count(*) - count({c}) as {c}_lost" for c in columns
     )

@@ -1,4 +1,4 @@
-"""What each state partition cost of late, from the batches that drivers sampled (``telemetry/partitions``)."""
+"""Measure the recent cost of each state partition, from the batches that drivers sampled (``telemetry/partitions``)."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import PartitionRun
 
 SPAN_PERIODS = 6
-"""Periods whose batches are looked at: hot keys may be others later."""
+"""Periods whose batches are used: other keys may be hot later."""
 NEWEST_BATCHES = 10
-"""Batches of an operator that count, the newest: of fewer, a batch that loaded state would weigh too much."""
+"""Newest batches of an operator that count; with fewer, a batch that loaded state would weigh too much."""
 LEAST_BATCHES = 3
-"""Newest batches that count whatever they show."""
+"""Newest batches that always count."""
 LEAST_S = 1e-9
 MAD_TO_SIGMA = 1.4826
 SKEW = 2.0
-"""Time of a partition, in times of the mean one's, from which hot streams are looked for."""
+"""Hot streams are looked for if a partition takes more than this multiple of the mean time."""
 
 
 def key_groups(
     spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None, trigger_s: float = 0.0
 ) -> KeyGroups | None:
-    """Return the key groups of the newest driver; None if none was sampled lately.
+    """Return the key groups of the newest driver; None if none was sampled recently.
 
     Args:
         spec: The pipeline.
         lake: Its telemetry.
         now: The present (UTC).
-        batch_s: Time of a whole batch, seconds; None where it is not known.
-        trigger_s: Interval of the query's trigger, seconds: batches are no closer to each other.
+        batch_s: Duration of a whole batch, seconds; None if unknown.
+        trigger_s: Interval of the query's trigger, seconds: batches are at least as far apart.
     """
     since = now - timedelta(seconds=SPAN_PERIODS * max(spec.period_s, trigger_s))
     runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
@@ -57,7 +57,7 @@ def key_groups(
 
 
 def _is_skewed(groups: KeyGroups) -> bool:
-    """Say whether a partition takes twice what the mean one of its stage does."""
+    """Return whether a partition takes more than twice the mean time of its stage's partitions."""
     stages: dict[str, list[float]] = {}
     for operator, seconds in zip(groups.operator, groups.busy_s, strict=True):
         stages.setdefault(operator, []).append(seconds)
@@ -65,9 +65,9 @@ def _is_skewed(groups: KeyGroups) -> bool:
 
 
 def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
-    """Return the newest batches of each key group that ran on as many executors as the last one, oldest first.
+    """Return each key group's newest batches that ran on as many executors as the last one, oldest first.
 
-    A partition takes another time where fewer or more executors share a host's processors.
+    A partition's time changes if fewer or more executors share a host's processors.
     """
     executors: dict[str, dict[int, set[str]]] = {}
     for run in runs:
@@ -90,7 +90,7 @@ def _on_as_many(executors: Mapping[int, set[str]]) -> list[int]:
 
 
 def _times(runs: Sequence[PartitionRun]) -> Mapping[str, Mapping[int, Mapping[int, float]]]:
-    """Return the time of each partition, seconds, by operators and batch."""
+    """Return each partition's time, seconds, by operators and batch."""
     took: dict[str, dict[int, dict[int, float]]] = {}
     for run in runs:
         took.setdefault(_name(run), {}).setdefault(run.batch_id, {})[run.partition] = run.run_s
@@ -98,9 +98,9 @@ def _times(runs: Sequence[PartitionRun]) -> Mapping[str, Mapping[int, Mapping[in
 
 
 def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]) -> set[int]:
-    """Return the newest batches, and those before them in which the same partitions had most to do.
+    """Return the newest batches, and earlier ones in which the same partitions had the most work.
 
-    Where other keys become hot, what was measured before would hide them for as many batches.
+    If other keys became hot, earlier batches would hide that for as long as they count.
 
     Args:
         took: Time of each partition by batch, seconds.

@@ -1,4 +1,4 @@
-"""What a person wants a pipeline to be: started, stopped, resized, rolled back."""
+"""Do what a person wants with a pipeline: start, stop, resize, roll back."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def launch(
     author: str = "person",
     alive: bool = True,
 ) -> Deployment:
-    """Make what a person wants the pipeline's newest Deployment; safe to repeat: what is there makes no new version.
+    """Make what a person wants the pipeline's newest Deployment; safe to repeat: the same content makes no new version.
 
-    A content that does not run is not there by being the newest: launched again it becomes a new version, which is
-    tried at once, whatever failed before.
+    If the newest content does not run, launching it again makes a new version, which is tried at once, whatever failed
+    before.
 
     Args:
-        spec: The pipeline; script, arguments, memory and submit settings are taken from it as they are now.
+        spec: The pipeline; script, arguments, memory and submit settings are read from it as they are now.
         tables: The control tables.
         running: False to stop the pipeline.
         slots: Slots of its app, within the spec's bounds; None keeps those of the newest version.
-        roll_back_to: A former version that is wanted again as it was, running or not, instead of all the above.
-        author: Who wants it.
+        roll_back_to: A former version to restore as it was, running or not, instead of all the above.
+        author: Person who wants it.
         alive: Whether a driver of the pipeline is alive.
 
     Raises:
-        Conflict: If other changes kept coming first; try again.
-        MillraceError: If slots are out of bounds or beyond what the quota leaves, the version does not exist, both
+        Conflict: If other commits kept coming first; try again.
+        MillraceError: If slots are out of bounds or exceed what the quota leaves, the version does not exist, both
             are given, or a pipeline that was never launched is to be stopped.
     """
     _check(spec, slots, roll_back_to)
@@ -68,28 +68,28 @@ def roll_back(
 ) -> Deployment:
     """Commit a new version with the content of an old one and return it; the reconciler does the rest.
 
-    Repeated, it finds the old content in place and makes no further version.
+    A repeated call finds the old content in place and makes no further version.
 
     Args:
         tables: The control tables.
         pipeline: Name of the pipeline.
         to_version: The version to go back to.
-        author: Who wants it.
+        author: Person who wants it.
         now: The present (UTC).
         quota: Slots that all pipelines together may hold, the spec's ``guards.max_total_slots``.
 
     Raises:
         MillraceError: If the pipeline has no such version, or the quota does not leave the slots that it had.
-        Conflict: If other changes kept coming first; try again.
+        Conflict: If other commits kept coming first; try again.
     """
     old = tables.deployments.get(pipeline, to_version)
     for in_use in tables.deployments.attempts():
         latest = in_use.latest(pipeline)
         if old is None or latest is None:
             allowed = f"1 to {latest.version}" if latest else "none: it was never launched"
-            raise MillraceError("to_version", to_version, allowed, "Name a version that the pipeline had.")
+            raise MillraceError("to_version", to_version, allowed, "Name an existing version of the pipeline.")
         if (old.content, old.running) == (latest.content, latest.running) and not latest.detached:
-            _record(tables, latest, now)  # an earlier call may have made it, and died before it recorded it
+            _record(tables, latest, now)  # an earlier call may have died between commit and record
             return latest
         sentence = f"{author} rolled back from version {latest.version} to the content of version {to_version}."
         decision_id = new_decision_id(now, pipeline, "roll back", str(latest.version))
@@ -104,30 +104,30 @@ def roll_back(
 
 
 def detach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
-    """Leave a pipeline's job running without Millrace, and return the newest Deployment, which says so.
+    """Leave a pipeline's job running without Millrace; return the newest Deployment, which is marked as detached.
 
     Raises:
-        Conflict: If other changes kept coming first; try again.
-        MillraceError: If the pipeline is not to run.
+        Conflict: If other commits kept coming first; try again.
+        MillraceError: If the pipeline is not supposed to run.
     """
-    return _mark(tables, pipeline, True, author, f"{author} detached it: its job runs on without Millrace.")
+    return _mark(tables, pipeline, True, author, f"{author} detached it: its job keeps running without Millrace.")
 
 
 def attach(tables: ControlTables, pipeline: str, author: str) -> Deployment:
-    """Take a detached pipeline back as it runs; what is attached stays as it is.
+    """Take a detached pipeline back as it runs; an attached pipeline stays as it is.
 
     Raises:
-        Conflict: If other changes kept coming first; try again.
-        MillraceError: If the pipeline is not to run.
+        Conflict: If other commits kept coming first; try again.
+        MillraceError: If the pipeline is not supposed to run.
     """
-    return _mark(tables, pipeline, False, author, f"{author} attached it again, as it runs.")
+    return _mark(tables, pipeline, False, author, f"{author} attached it again, without a restart.")
 
 
 def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, reason: str) -> Deployment:
     for in_use in tables.deployments.attempts():
         latest = in_use.latest(pipeline)
         if latest is None or not latest.running:
-            raise MillraceError("pipeline", pipeline, "one that is to run", f"Run ./millrace trigger {pipeline}.")
+            raise MillraceError("pipeline", pipeline, "a launched pipeline", f"Run ./millrace trigger {pipeline}.")
         if latest.detached == detached:
             return latest
         # the same content: its driver is the right one before and after
@@ -138,7 +138,7 @@ def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, rea
 
 
 def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
-    """Record the Decision of a roll-back, unless it is on record."""
+    """Record the Decision of a roll-back, unless it is recorded already."""
     if version.decision_id is None or tables.decisions.get(version.decision_id) is not None:
         return
     decision = Decision(version.decision_id, version.pipeline, now, Action.ROLL_BACK, "roll_back", version.reason)
@@ -162,7 +162,7 @@ def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive
 def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:
     first = described(spec)
     app = latest.apps.get(spec.app) if latest else None
-    # what adaptation has found stays, unless the spec's bounds have moved
+    # keep the slots that adaptation found, unless the spec's bounds have moved
     kept = first.apps[spec.app].slots if app is None else spec.bounds_contract().level(app.slots)
     wanted = replace(first.apps[spec.app], slots=kept if slots is None else slots)
     if latest is None:

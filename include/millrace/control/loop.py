@@ -1,6 +1,6 @@
-"""One evaluation: observe, decide, commit, apply. Each ends as a recorded Decision, holds included.
+"""One evaluation: observe, decide, commit, apply. Each ends as a recorded Decision, even if it holds.
 
-Nothing stands before a change but what it needs: MLflow gets its run when the change is on its way.
+Only what a change needs happens before it: MLflow gets its run when the change is on its way.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Gate(Protocol):
 
 @dataclass
 class ControlLoop:
-    """A pipeline's control loop; its collaborators come in, its state lies in the lake.
+    """A pipeline's control loop; its collaborators are passed in, its state is in the lake.
 
     Attributes:
         spec: The pipeline.
         tables: The control tables.
         gate: Judges the telemetry.
-        plant: What is observed and reconfigured.
+        plant: The plant to observe and reconfigure.
         optimizers: By registry name.
-        tracker: Where changes are logged.
+        tracker: Logs changes.
         clock: The present (UTC).
-        query_failures: Returns the queries that failed while their driver ran on; Decisions name them.
+        query_failures: Returns the queries that failed while their driver kept running; Decisions name them.
     """
 
     spec: PipelineSpec
@@ -71,10 +71,10 @@ class ControlLoop:
         """Judge and collect the telemetry since the last evaluation, and check what earlier changes achieved.
 
         Args:
-            request: What a person asked; a forced change needs no telemetry, so nothing stands in its way.
+            request: A person's request; a forced change needs no telemetry, so missing telemetry does not stop it.
 
         Raises:
-            NotReady: Quietly, if the pipeline is detached, or there is nothing new and no driver has died lately.
+            NotReady: Quietly, if the pipeline is detached, or nothing is new and no driver has died recently.
         """
         since, note = starting_point(self.tables, self.spec.name)
         note = " ".join(filter(None, (note, *(failure.sentence for failure in self.query_failures()))))
@@ -90,11 +90,11 @@ class ControlLoop:
             return replace(start, hold=Hold("not_ready", str(outcome)))
 
     def decide(self, observation: EvaluationInput, request: Request = NO_REQUEST) -> Decision:
-        """Decide on what was observed and record it; the same observation gives the same Decision, once.
+        """Decide on an observation and record the Decision; the same observation gives the same Decision, once.
 
         Args:
             observation: What :meth:`observe` returned.
-            request: What a person asked.
+            request: A person's request.
         """
         span = to_json((observation.since, observation.until))
         decision_id = new_decision_id(observation.time or self.clock(), self.spec.name, span, to_json(request))
@@ -113,15 +113,15 @@ class ControlLoop:
         if not request.dry_run:
             self._remember(decision, learned)
         self.tables.decisions.record(decision)
-        # a change is logged when it is on its way
+        # a change is logged once it is on its way
         advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
         return self._log(decision) if advice or decision.action is Action.AWAIT else decision
 
     def commit(self, decision: Decision, request: Request = NO_REQUEST) -> str | None:
         """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.
 
-        What stands against it, :meth:`apply` meets again and says. Of a Decision that changes nothing, what it plans
-        ahead is committed if that is news.
+        Obstacles are not reported here: :meth:`apply` meets and reports them. If the Decision changes nothing, its
+        contingency plan is committed if that is new.
 
         Args:
             decision: The Decision.
@@ -157,7 +157,7 @@ class ControlLoop:
         return any(change.decision_id == decision.decision_id and change.ended for change in changes)
 
     def apply(self, decision_id: str, approved_by: str | None = None) -> tuple[Reconfiguration, ...]:
-        """Make a Decision real, see :func:`~millrace.control.apply.apply_decision`, and log it to MLflow."""
+        """Carry out a Decision, see :func:`~millrace.control.apply.apply_decision`, and log it to MLflow."""
         decision = find_decision(self.tables, self.spec.name, decision_id)
         try:
             return apply_decision(self.spec, self.tables, self.plant, decision, self.clock, approved_by)
@@ -186,7 +186,7 @@ class ControlLoop:
         return None if failure is None else messages.driver_failed(failure)
 
     def _lost_driver(self) -> bool:
-        """Return whether a driver died lately: who dies before it reports leaves no telemetry to be judged by."""
+        """Return whether a driver died recently: one that dies before it reports leaves no telemetry to judge."""
         since = self.clock() - timedelta(seconds=self.spec.verification.window_s)
         return bool(dead_drivers(self.tables.reconfigurations.recent(self.spec.name, since=since)))
 
@@ -222,7 +222,7 @@ class ControlLoop:
         return replace(start, gate=gate, until=gate.read_to, note=" ".join(filter(None, (start.note, gate.note))))
 
     def _name_unreadable(self, observation: EvaluationInput) -> EvaluationInput:
-        """Return an evaluation's input that ends with files which could not be read, unless all were named before."""
+        """Return an evaluation's input that holds on files that could not be read, unless all were named before."""
         files = unreported_files(self.tables, self.spec.name, self.clock())
         if not files:
             return observation
@@ -236,7 +236,7 @@ class ControlLoop:
     def _context(
         self, decision_id: str, observation: EvaluationInput, memories: Mapping[str, Memory], request: Request
     ) -> DecisionContext:
-        """Read once all that the Decision rests on."""
+        """Read everything that the Decision depends on, once."""
         spec, now, signals = self.spec, self.clock(), observation.signals
         in_use = self.tables.deployments.slots_in_use()
         current, others = in_use.latest(spec.name), in_use.others(spec.name)
@@ -267,11 +267,11 @@ class ControlLoop:
         return [Question(decision, veto_of(self.tables, decision)) for decision in asked]
 
     def _remember(self, decision: Decision, memories: Mapping[str, Memory]) -> None:
-        """Store what was learned. The Decision comes after it: until it is there, a retry begins anew."""
+        """Store what was learned. The Decision is recorded afterwards; until then, a retry starts again."""
         name, signals = self.spec.name, decision.signals
         if signals is not None:
-            # a table made anew counts its versions from 0 again
-            # "looks", an evaluation's former name, is what lakes of earlier versions have
+            # a recreated table counts its versions from 0 again
+            # "looks" is the former name of evaluations, which older lakes have
             series = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
             self.tables.observations.add(name, new_observations(signals), series, signals.telemetry_version)
         for optimizer, memory in memories.items():

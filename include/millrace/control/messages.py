@@ -1,4 +1,4 @@
-"""Decisions as a person reads them: why nothing is decided, what changes from what to what, and why."""
+"""Describe Decisions: why nothing was decided, or what changes and why."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from millrace.model.signals import AppSignals, Signals
 
 LEAD = {
     Action.APPLY: "",
-    Action.AWAIT: "Waits for approval: ",
+    Action.AWAIT: "Waiting for approval: ",
     Action.ADVISE: "Advice only: ",
     Action.VETO: "Not done: ",
     Action.ROLL_BACK: "Rolled back: ",
 }
 HOT_SHARE = 0.5
-"""Share of the rows that wait, from which the partition that they wait in is named."""
+"""Smallest share of the waiting rows at which a message names their partition."""
 UNREADABLE = "unreadable_file"
 NAMED_FILES = 3
-"""Files that a message names."""
-TABLE_REPLACED = "The telemetry table was recreated since the last evaluation: this one starts from its newest rows."
-NEXT_RUN = "It has finished: this is for its next run."
+"""Most files that a message names."""
+TABLE_REPLACED = "The telemetry table was recreated since the last evaluation. Evaluation starts from its newest rows."
+NEXT_RUN = "The job has finished, so this applies to its next run."
 NOTHING_MEASURED = Hold("no_signals", "Nothing was measured.")
 
 
@@ -47,18 +47,18 @@ def stopped(pipeline: str) -> Hold:
 
 def detached(pipeline: str) -> Hold:
     """Hold while a pipeline's job runs without Millrace."""
-    return Hold("detached", f"{pipeline} is detached; ./millrace attach {pipeline} has it evaluated again.")
+    return Hold("detached", f"{pipeline} is detached; run ./millrace attach {pipeline} to evaluate it again.")
 
 
 def driver_failed(last: Reconfiguration) -> Hold:
-    """Hold while no driver runs: the last one failed, and is not started again."""
-    what = "fails again and again" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
+    """Hold while no driver runs: the last one failed and is not restarted."""
+    what = "keeps failing" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
     message = f"{last.app} does not run: its driver {what}: {in_sentence(last.error)}."
     return Hold(BROKEN[last.outcome], f"{message}{log_of(last)}")
 
 
 def log_of(change: Reconfiguration) -> str:
-    """Return where the log of a change's driver is, as a sentence; empty for a change without a driver."""
+    """Return a sentence with the path of the driver's log; empty for a change without a driver."""
     if change.generation is None:
         return ""
     log = driver_log.path(Path("logs", "drivers"), change.pipeline, change.app, change.generation)
@@ -67,21 +67,21 @@ def log_of(change: Reconfiguration) -> str:
 
 def not_running_yet(wanted: int, measured: int) -> Hold:
     """Hold until the newest version is measured."""
-    message = f"Version {wanted} is not measured yet: the telemetry is of version {measured}."
+    message = f"Version {wanted} is not measured yet: telemetry is still from version {measured}."
     return Hold("not_running_yet", message)
 
 
 def bad_telemetry(gate: GateResult) -> Hold:
     """Hold on telemetry that the quality gate refused."""
-    return Hold("data_quality", f"Nothing is changed on bad telemetry: {gate.sentence}.")
+    return Hold("data_quality", f"No change on bad telemetry: {gate.sentence}.")
 
 
 def unreadable(files: Sequence[str], gate: GateResult) -> Hold:
-    """Hold once on files that cannot be read; ``gate`` is what the quality gate said of the rest."""
+    """Hold once on unreadable files; ``gate`` is the quality gate's verdict on the rest."""
     more = f" and {len(files) - NAMED_FILES} more" if len(files) > NAMED_FILES else ""
     names = f"{', '.join(files[:NAMED_FILES])}{more}"
-    message = f"Nothing is changed: {names} cannot be read; later evaluations go on without them."
-    return Hold(UNREADABLE, message if gate.passed else f"{message} Besides: {gate.sentence}.")
+    message = f"No change: {names} cannot be read. Later evaluations continue without them."
+    return Hold(UNREADABLE, message if gate.passed else f"{message} Also: {gate.sentence}.")
 
 
 def collect_failed(error: Exception) -> Hold:
@@ -90,8 +90,8 @@ def collect_failed(error: Exception) -> Hold:
 
 
 def memory_unreadable(error: Exception) -> Hold:
-    """Hold where an optimizer's memory cannot be read."""
-    return Hold("memory_unreadable", f"Nothing is changed: {error}")
+    """Hold because an optimizer's memory cannot be read."""
+    return Hold("memory_unreadable", f"No change: {error}")
 
 
 def real_time(signals: Signals) -> Hold | None:
@@ -100,29 +100,29 @@ def real_time(signals: Signals) -> Hold | None:
     if not modes:
         return None
     app, tasks = modes[0]
-    need = f"the {tasks} tasks that run all the time need {tasks} slots" if tasks else "its tasks run all the time"
+    need = f"its {tasks} tasks run all the time and need {tasks} slots" if tasks else "its tasks run all the time"
     return Hold("real_time", f"{app} runs in real-time mode, which Millrace does not size: {need}.")
 
 
 def still_waiting(asked: Decision) -> Hold:
     """Hold while a person has not answered."""
-    return Hold("awaiting_approval", f"Decision {asked.decision_id} still waits for a person: {asked.sentence}")
+    return Hold("awaiting_approval", f"Decision {asked.decision_id} is still waiting for approval: {asked.sentence}")
 
 
 def refused_before(veto: Decision) -> Hold:
-    """Hold on a change that a person refused lately."""
-    return Hold("rejected", f"The same change was refused: {veto.sentence}")
+    """Hold on a change that a person refused recently."""
+    return Hold("rejected", f"A person refused the same change: {veto.sentence}")
 
 
 def explain_change(
     action: Action, proposals: Proposals, signals: Signals | None, veto: GuardOutcome | None = None
 ) -> str:
-    """Return a change for a person, for example ``delays: slots 2 -> 4: 850 rows/s arrive and ...``.
+    """Describe a change, for example ``delays: slots 2 -> 4: 850 rows/s arrived in the last 20 s, and ...``.
 
     Args:
-        action: What became of it.
+        action: The Decision's action.
         proposals: The accepted changes and the proposals behind them.
-        signals: What was measured; None for a forced change on a silent pipeline.
+        signals: Signals of this evaluation; None for a forced change of a silent pipeline.
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
@@ -137,16 +137,16 @@ def explain_change(
 
 
 def explain_hold(proposals: Proposals, request: Request) -> str:
-    """Return for a person why the proposals change nothing."""
+    """Say why the proposals change nothing."""
     if request.forced_slots is not None:
-        return f"Nothing to change: the app has {request.forced_slots} slots already."
+        return f"No change: the app already has {request.forced_slots} slots."
     sentences = [_sentence(p.sentence) for p in proposals.proposals if not p.advises]
     sentences += [*_advised(proposals), *(_sentence(a.sentence) for a in proposals.advice)]
     return " ".join(filter(None, sentences)) or "No optimizer proposed anything."
 
 
 def missing_slots(signals: Signals | None, current: Deployment) -> str:
-    """Return for a person which apps have fewer slots than they are to have; empty if none has."""
+    """Name the apps that have fewer slots than they should; empty if none has."""
     settled = signals is not None and not signals.settling and signals.deployment_version == current.version
     apps = signals.apps if signals and settled else ()
     short = [(a, current.apps[a.app].slots) for a in apps if a.app in current.apps]
@@ -158,17 +158,17 @@ def missing_slots(signals: Signals | None, current: Deployment) -> str:
 
 
 def lagging_partitions(signals: Signals | None) -> str:
-    """Return for a person which source partitions hold most of what waits, where there are others; empty if none do."""
+    """Name the source partitions that hold most of the waiting rows, if there are others; empty if none do."""
     told = []
     for app in signals.apps if signals else ():
         partition, rows = max(app.lag.items(), key=lambda part: part[1], default=("", 0))
         if len(app.lag) > 1 and app.backlog_rows and rows >= HOT_SHARE * app.backlog_rows:
-            told.append(f"{rows:,} of the {app.backlog_rows:,} rows that wait are in {partition}.")
+            told.append(f"{rows:,} of the {app.backlog_rows:,} waiting rows are in {partition}.")
     return " ".join(told)
 
 
 def put_off(changes: Iterable[Change], veto: GuardOutcome) -> str:
-    """Return for a person what a change leaves out, and which guard wants it so."""
+    """Say which changes are left out, and which guard requires that."""
     return f"Not now: {', '.join(_steps(changes))} ({_objection(veto)})."
 
 
@@ -177,7 +177,7 @@ def _objection(veto: GuardOutcome) -> str:
 
 
 def _steps(changes: Iterable[Change]) -> list[str]:
-    """Return each change in short, those of a join as one; streams and partitions are only counted."""
+    """Return each change in short, a join's changes as one; streams and partitions are only counted."""
     changes = list(changes)
     steps = [f"{c.app}: {_step(c)}" for c in changes if c.field not in LIVE]
     for app, of_join in groupby((c for c in changes if c.field in JOIN_FIELDS), key=lambda c: c.app):
@@ -199,7 +199,7 @@ def _short(value: float) -> str:
 
 
 def _advised(proposals: Proposals) -> list[str]:
-    """Return the plans that nobody carries out but a person."""
+    """Return the plans that only a person can carry out."""
     return [f"Advice by {p.optimizer}: {_sentence(p.sentence)}" for p in proposals.proposals if p.advises]
 
 
@@ -219,7 +219,7 @@ def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
         if ABILITY in proposals.predicted:
             then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY])
-            can += f", expected afterwards {app.sustainable(signals.objective, then):,.0f}"
+            can += f", expected after the change: {app.sustainable(signals.objective, then):,.0f} rows/s"
         parts.append(can)
     return ", ".join(parts)
 

@@ -11,10 +11,10 @@ from millrace.model.signals import AppSignals, Observation, QuerySignals, Signal
 
 
 def new_observations(signals: Signals) -> tuple[Observation, ...]:
-    """Return the points of processing ability that an evaluation measured, one per app, or per query if it has several.
+    """Return the throughput that an evaluation measured: one point per app, or per query if the app has several.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
-    app is not yet what it will be. The p is the one that really ran, whatever the slots.
+    app is not representative yet. The p is the one that really ran, whatever the slots.
     """
     if signals.settling:
         return ()
@@ -28,12 +28,12 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
 def remembered(
     known: Sequence[Observation], signals: Signals, per_level: int = KEEP_PER_LEVEL
 ) -> tuple[Observation, ...]:
-    """Return the points that the next evaluation is given, as the store would: the newest of each (operator, p).
+    """Return the points for the next evaluation, as the store would return them: the newest of each (operator, p).
 
     Args:
-        known: Those that this one was given, oldest first.
-        signals: What it measured.
-        per_level: Points of each (operator, p) that are kept, >= 1.
+        known: Points that this evaluation was given, oldest first.
+        signals: Signals of this evaluation.
+        per_level: Points to keep of each (operator, p), >= 1.
     """
     put_together = {app.app for app in signals.apps if app.queries}
     measured = (o for o in known if o.operator not in put_together)
@@ -41,9 +41,9 @@ def remembered(
 
 
 def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observation, ...]:
-    """Return the most recent points of every (operator, p), oldest first, as ``control/observations`` has them.
+    """Return the newest points of every (operator, p), oldest first, as ``control/observations`` has them.
 
-    The last evaluation was given those before it, and measured its own: reading it is reading them all.
+    The last evaluation recorded the points that it was given and its own, so reading it is enough.
     """
     last = tables.decisions.last_measured(pipeline)
     if last is None or last.signals is None:

@@ -1,4 +1,4 @@
-"""A Decision that waits for a person (mode ``approve``), and the end of one that never becomes a version."""
+"""A Decision that waits for a person (mode ``approve``), and how a Decision ends that never becomes a version."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def find_decision(tables: ControlTables, pipeline: str, decision_id: str) -> Dec
 
 
 def awaiting(tables: ControlTables, pipeline: str, decision_id: str) -> Decision:
-    """Return a Decision that was put before a person.
+    """Return a Decision that a person was asked to approve.
 
     Raises:
-        MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
+        MillraceError: If the pipeline has no such Decision, or it does not wait for a person.
     """
     decision = find_decision(tables, pipeline, decision_id)
     if decision.action is not Action.AWAIT:
-        remedy = f"Its action is `{decision.action}`; only a Decision made in mode approve waits."
+        remedy = f"Its action is `{decision.action}`; only Decisions of mode approve wait."
         raise MillraceError("decision_id", decision_id, "a Decision that waits for a person", remedy)
     return decision
 
@@ -52,17 +52,18 @@ def pending(spec: PipelineSpec, tables: ControlTables, now: datetime) -> list[De
 
 
 def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:
-    """Return the content that a Decision makes of the newest version.
+    """Return the content that a Decision leads to from the newest version.
 
-    While it waits, another Decision may change other fields, which no driver is restarted for: shed ratio, executors.
-    Both changes stand then. A launch or a roll-back between them voids it.
+    While a Decision waits, another one may change other fields without a restart, such as shed ratio or executors. Both
+    changes then stand. A launch or a roll-back in between voids the waiting Decision.
 
     Args:
         decision: The Decision, with a target.
         newest: The newest version.
 
     Returns:
-        Its target where that version is its base; None where the pipeline has moved on.
+        Its target if the newest version is its base, else its changes on the newest content; None if the pipeline has
+        moved on.
     """
     target = decision.target
     if target is None or newest.version == decision.base_version:
@@ -78,18 +79,18 @@ def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:
 
 
 def question(tables: ControlTables, pipeline: str, decision_id: str) -> str:
-    """Return the sentence that a person is asked to agree to.
+    """Return the sentence that a person is asked to approve.
 
     Raises:
         Settled: Quietly, if the Decision has been applied or vetoed already.
-        MillraceError: If the pipeline has no such Decision, or it does not wait for anybody.
+        MillraceError: If the pipeline has no such Decision, or it does not wait for a person.
     """
     decision = awaiting(tables, pipeline, decision_id)
     veto, version = veto_of(tables, decision), tables.deployments.made_by(pipeline, decision_id)
     if version is not None:
         raise Settled(_applied(decision_id, version.version))
     if veto is not None or tables.deployments.is_settled(decision_id):
-        raise Settled(veto.sentence if veto else f"Decision {decision_id} was refused before.")
+        raise Settled(veto.sentence if veto else f"Decision {decision_id} was already refused.")
     return decision.sentence
 
 
@@ -100,17 +101,17 @@ def refuse(tables: ControlTables, pipeline: str, decision_id: str, by: str | Non
         tables: The control tables.
         pipeline: Name of the pipeline.
         decision_id: The Decision that waited.
-        by: Who said no; None if nobody answered in time.
+        by: Person who refused; None if no answer came in time.
         now: When (UTC).
 
     Returns:
-        The veto: reason ``rejected`` or ``expired``, or the one that was first.
+        The veto, with reason ``rejected`` or ``expired``, or the veto that came first.
 
     Raises:
-        MillraceError: If there is no such Decision, it does not wait for anybody, or it has been applied already.
+        MillraceError: If there is no such Decision, it does not wait for a person, or it has been applied already.
     """
     asked = awaiting(tables, pipeline, decision_id)
-    code, what = ("expired", "Nobody agreed in time to") if by is None else ("rejected", f"{by} rejected")
+    code, what = ("expired", "No one approved in time") if by is None else ("rejected", f"{by} rejected")
     try:
         return record_veto(tables, asked, code, f"{what} {decision_id}: {asked.sentence}", now)
     except Settled as outcome:
@@ -119,7 +120,7 @@ def refuse(tables: ControlTables, pipeline: str, decision_id: str, by: str | Non
 
 
 def veto_of(tables: ControlTables, decision: Decision) -> Decision | None:
-    """Return the veto that ended a Decision, None if none did."""
+    """Return the veto that ended a Decision; None if none did."""
     return tables.decisions.get(veto_id(decision))
 
 
@@ -131,17 +132,17 @@ def record_veto(
     now: datetime,
     guards: Sequence[GuardOutcome] = (),
 ) -> Decision:
-    """Rule out that a Decision is ever applied, and record why; repeated, the first veto stands.
+    """Rule out that a Decision is ever applied, and record why; if repeated, the first veto stands.
 
-    It is ruled out first: recorded first, a veto could stand beside the version that somebody makes at that moment.
+    Recording comes second, or a veto could stand next to the version that somebody makes at that moment.
 
     Args:
         tables: The control tables.
-        decision: What is not to be applied.
+        decision: The Decision that must not be applied.
         code: Reason code.
         sentence: The reason for a person.
         now: The present (UTC).
-        guards: The trace of the guards that judged it; by default that of the Decision.
+        guards: Trace of the guards that judged it; the Decision's own by default.
 
     Returns:
         The veto on record.
@@ -164,11 +165,11 @@ def record_veto(
         cursor_version=None,
         cursor_until=None,
     )
-    with suppress(Conflict):  # somebody else vetoes it at this moment
+    with suppress(Conflict):  # a concurrent call vetoes it
         if tables.decisions.record(veto):
             return veto
     return tables.decisions.get(veto.decision_id) or veto
 
 
 def _applied(decision_id: str, version: int) -> str:
-    return f"Decision {decision_id} has been applied already, as version {version}."
+    return f"Decision {decision_id} is already applied as version {version}."

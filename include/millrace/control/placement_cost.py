@@ -1,4 +1,4 @@
-"""What it cost that state partitions moved: how many did, what they loaded, and the longest batch meanwhile."""
+"""Measure what moving state partitions cost: how many moved, what they loaded, and the longest batch since."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from millrace.model.decision import Reconfiguration
 from millrace.model.telemetry import PartitionRun
 
 MOVED, LOADED, LONGEST = "moved_partitions", "loaded_mb", "longest_batch_s"
-"""Keys of ``achieved``, beside those of what was predicted."""
+"""Keys of ``achieved``, in addition to the predicted ones."""
 BEFORE = timedelta(minutes=3)
-"""How long before a change its partitions are looked for: drivers measure the size of states once a minute."""
+"""How long before a change to look for its partitions; drivers measure the size of states once a minute."""
 BEFORE_BATCHES = 3
-"""Batches that this has to reach back."""
+"""Fewest batches that this must cover."""
 MOST_BATCHES = 2_000
-"""Batches that are read at most."""
+"""Most batches to read."""
 MB = 1e6
 
 
 def placement_cost(lake: Lake, change: Reconfiguration, until: datetime, trigger_s: float = 0.0) -> Mapping[str, float]:
-    """Return what the moves of a change cost; empty where no batch was sampled on both sides of it.
+    """Return what the moves of a change cost; empty if no batch was sampled before it, or none after it.
 
-    The size of what was loaded is missing where a partition's state was never measured.
+    The size of what was loaded is missing if a partition's state was never measured.
 
     Args:
-        lake: Where the telemetry is.
+        lake: Lake of the telemetry.
         change: The change.
-        until: End of what is looked at (UTC): moves are over.
+        until: End of the measurement (UTC), when the moves are over.
         trigger_s: Interval of the query's trigger, seconds.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What input streams brought of late, from the table that ``profile_<pipeline>`` or a feed writes."""
+"""Count what input streams recently brought, from the table that ``profile_<pipeline>`` or a feed writes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ STREAMS = "telemetry/streams"
 def stream_counts(
     spec: PipelineSpec, tables: ControlTables, after: datetime | None, now: datetime
 ) -> StreamCounts | None:
-    """Return what streams brought in periods that are over and were not taken in yet.
+    """Return what streams brought in periods that are over and not taken in yet.
 
-    Times are those of the rows themselves, which may be years ago, so no clock says that a period is over: it is once
-    as many newer ones have rows as the spec's ``unfinished`` says. Rows that several runs of the profile counted are
-    added up; those that come for a period that was taken in already are lost, those from the future are left out.
+    Times are those of the rows, which may be years old, so no clock shows that a period is over. It is over once as
+    many newer periods have rows as the spec's ``unfinished`` says. Rows counted by several runs of the profile are
+    added up. Rows for a period that was already taken in are lost; rows from the future are left out.
 
     Args:
         spec: The pipeline.
-        tables: What its optimizers remember, in the lake of its telemetry.
-        after: End of the last evaluation (UTC): what was committed earlier is known; None for "nothing is known".
+        tables: Memories of its optimizers, in the lake of its telemetry.
+        after: End of the last evaluation (UTC); earlier commits are known. None if nothing is known.
         now: The present (UTC).
 
     Returns:
-        The counts; None if nothing was measured anew, no new period is over, or nobody wants streams admitted.
+        The counts; None if nothing new was measured, no new period is over, or the spec admits no streams.
     """
     period_s = spec.stream_period_s
     if spec.admission is None or period_s is None:
@@ -56,7 +56,7 @@ def stream_counts(
     )
     begun = counts["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
     names, index = np.unique(counts["stream"].to_numpy().astype(str), return_inverse=True)
-    rows = pc.if_else(pc.equal(counts["lost"], 0), counts["rows"], None)  # a count that is not there is not 0
+    rows = pc.if_else(pc.equal(counts["lost"], 0), counts["rows"], None)  # a missing count is not 0
     return StreamCounts(
         version=version,
         since=since,
@@ -70,7 +70,7 @@ def stream_counts(
 
 
 def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[datetime]:
-    """Return the begins of the newest periods with rows, the newest first."""
+    """Return the starts of the newest periods with rows, the newest first."""
     wanted = spec.admission
     most = wanted.periods + wanted.unfinished if wanted else 0
     sql = (
@@ -81,7 +81,7 @@ def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[dat
 
 
 def _span(wanted: Admission, times: list[datetime], taken_in: datetime | None, period_s: int) -> tuple[int, int]:
-    """Return the first period that is asked for and the first that is not, as numbers; equal if there is none."""
+    """Return the numbers of the first wanted period and of the one after the last; equal if there is none."""
     over = times[wanted.unfinished :]
     if not over:
         return 0, 0
@@ -95,7 +95,7 @@ def _number(time: datetime, period_s: int) -> int:
 
 
 def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
-    """Return up to when the optimizer has taken streams in; None if it has not, or remembers something else."""
+    """Return the time up to which the optimizer took streams in; None if it did not, or remembers something else."""
     taken_in = tables.memories.latest(spec.name, INGEST_OPTIMIZER).get(TAKEN_IN)
     try:
         return datetime.fromisoformat(taken_in) if isinstance(taken_in, str) else None

@@ -1,7 +1,7 @@
-"""Asks the optimizers, each on what was accepted before it, and divides what they propose into changes and advice.
+"""Ask the optimizers, each on what was accepted before it, and divide their proposals into changes and advice.
 
-Each field of a Deployment has one owner; what another optimizer proposes for it is recorded as advice. Order within
-an evaluation: admission, then join workers, then slots, then placement on the executors that these make.
+Each field of a Deployment has one owner; another optimizer's proposal for it is recorded as advice. The order in an
+evaluation is admission, join workers, slots, then placement on the resulting executors.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from millrace.model.signals import Signals
 from millrace.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
 FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
-"""Optimizers in the order they are asked; any other is a tuner and comes in between: who places has to know how many
-executors there are to be."""
+"""Optimizers in the order they are asked. All others are tuners and come in between: placement must know the number of
+executors."""
 
 FAILED = "optimizer_failed"
 SPEC_CHANGED = "spec_changed"
-"""Reason of the proposal that takes a newer spec or script over: what it changes has no names of its own."""
+"""Reason code of the proposal that takes over a newer spec or script; it names no fields."""
 PERSON, VERIFICATION = "person", BY_VERIFICATION
-"""Who proposes beside the optimizers: a person, and what undoes changes that missed their predictions."""
+"""Proposers other than optimizers: a person, and the verification that undoes changes that missed predictions."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A change that was proposed and is not made, and why."""
+    """A proposed change that is not made, and why."""
 
     optimizer: str
     change: Change
@@ -55,9 +55,9 @@ class Proposals:
         proposals: Every proposal, in the order they were made.
         changes: The accepted changes.
         predicted: Predicted effect of the proposals with accepted changes.
-        advice: What remains advice.
-        memories: What the optimizers want to remember, by name; without those that learned nothing new.
-        failure: Why an optimizer that may change something could not answer; None if all did. Nothing is changed then.
+        advice: Proposed changes that remain advice.
+        memories: New memories of the optimizers, by name; those that learned nothing new are left out.
+        failure: Why an optimizer that may change something gave no answer; None if all did. Nothing is changed then.
     """
 
     content: Deployment
@@ -69,7 +69,7 @@ class Proposals:
     failure: str | None = None
 
     def without_restarts(self, current: Deployment) -> Proposals:
-        """Return these without the changes that start a driver anew, to be made on ``current``."""
+        """Return these without the changes that restart a driver, to be made on ``current``."""
         changes = tuple(change for change in self.changes if change.field in LIVE)
         predicted: dict[str, float] = {}
         for proposal in self.proposals:
@@ -89,9 +89,9 @@ def collect_proposals(
 
     Args:
         optimizers: By registry name.
-        signals: What was measured.
+        signals: Signals of this evaluation.
         current: The Deployment that runs.
-        memories: What each optimizer remembered after the last evaluation.
+        memories: Each optimizer's memory after the last evaluation.
         owners: The spec's owner of each field.
     """
     content = current
@@ -108,7 +108,7 @@ def collect_proposals(
             failure = f"{name} failed: {_where(error)}"
             if name in owners.values():
                 return Proposals(current, tuple(proposals), failure=failure)
-            # who can only advise must not keep the others from changing what they own
+            # an optimizer that can only advise must not keep the others from changing what they own
             proposal, after = Proposal(name, (), FAILED, failure), before
         if after is not before:
             learned[name] = after
@@ -123,7 +123,7 @@ def collect_proposals(
 
 
 def forced_proposals(request: Request, app: str, current: Deployment) -> Proposals:
-    """Return the slots that a person demands for an app as the only proposal."""
+    """Return the slots that a person forces on an app as the only proposal."""
     before, wanted = current.apps[app].slots, int(request.forced_slots or 0)
     change = Change(app, "slots", before, wanted)
     changes = (change,) if wanted != before else ()
@@ -133,14 +133,17 @@ def forced_proposals(request: Request, app: str, current: Deployment) -> Proposa
 
 
 def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
-    """Return the number of state partitions that the spec wants as the only proposal; none for a join, which keeps its.
+    """Return the number of state partitions that the spec wants as the only proposal; a join keeps its number.
 
     Args:
         spec: The pipeline.
         current: The Deployment that runs.
     """
     before, wanted = current.apps[spec.app].max_parallelism, spec.max_parallelism
-    sentence = "the spec says so; its driver stops, its state is repartitioned, and a copy of it stays until that runs"
+    sentence = (
+        "the spec says so; the driver stops, its state is repartitioned, and a copy of the old state stays "
+        "until the new driver runs"
+    )
     change = Change(spec.app, MAX_PARALLELISM, before, wanted)
     changes = (change,) if wanted != before and spec.join is None else ()
     proposal = Proposal(SPEC, changes, "state_partitions", sentence)
@@ -148,17 +151,17 @@ def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
 
 
 def undoes(proposals: Iterable[Proposal]) -> bool:
-    """Say whether a Decision's proposals undo a change that missed its prediction."""
+    """Return whether a Decision's proposals undo a change that missed its prediction."""
     return any(proposal.optimizer == VERIFICATION for proposal in proposals)
 
 
 def acts(proposal: Proposal) -> bool:
-    """Say whether a proposal would change anything."""
+    """Return whether a proposal would change anything."""
     return bool(proposal.changes) or proposal.reason_code == SPEC_CHANGED
 
 
 def is_forced(proposals: Iterable[Proposal]) -> bool:
-    """Say whether a Decision's proposals are a person's own."""
+    """Return whether a Decision's proposals are a person's own."""
     return any(proposal.optimizer == PERSON for proposal in proposals)
 
 
@@ -175,8 +178,8 @@ def arbitrate(
     """Return which changes of a proposal are accepted, and which remain advice.
 
     Args:
-        proposal: What one optimizer wants.
-        current: The Deployment with all that was accepted before this proposal.
+        proposal: Proposal of one optimizer.
+        current: The Deployment with everything that was accepted before this proposal.
         owners: The spec's owner of each field.
     """
     accepted: dict[tuple[object, ...], Change] = {}
@@ -198,22 +201,22 @@ def _objection(change: Change, optimizer: str, current: Deployment, owners: Mapp
         return f"{current.pipeline} has no app {change.app}"
     owner = owners.get(change.field)
     if owner != optimizer:
-        return f"{change.field} belongs to {owner}" if owner else f"{change.field} is changed by hand only"
+        return f"{change.field} belongs to {owner}" if owner else f"only a person changes {change.field}"
     present = current.value(change)
     if present is None and change.field in JOIN_FIELDS:
         return f"{current.pipeline} has no join"
     if present is None:
-        return f"{change.app} has no operator {change.operator} with parallelism of its own"
+        return f"{change.app} has no operator {change.operator} with its own parallelism"
     if present != change.before:
         return f"it expected {change.before}, but {present} is set"
     return None
 
 
 def _answer(name: str, answer: object) -> tuple[Proposal, Memory]:
-    """Return what an optimizer answered; under another name, it would own none of its fields.
+    """Return an optimizer's answer; a proposal under another name would own none of its fields.
 
     Raises:
-        MillraceError: If that is not a proposal of its own and a memory.
+        MillraceError: If the answer is not a proposal of its own and a memory.
     """
     match answer:
         case (Proposal() as proposal, Mapping() as memory) if proposal.optimizer == name:
@@ -221,7 +224,7 @@ def _answer(name: str, answer: object) -> tuple[Proposal, Memory]:
         case (Proposal() as proposal, Mapping()):
             remedy = f"It is registered as {name}, but its proposals are named {proposal.optimizer}: use one name."
             raise MillraceError("Proposal.optimizer", proposal.optimizer, name, remedy)
-    remedy = f"Let propose() of {name} return both."
+    remedy = f"Return both from propose() of {name}."
     raise MillraceError("answer", type(answer).__name__, "(Proposal, Memory)", remedy)
 
 

@@ -1,7 +1,7 @@
-"""Rates and backlog of one period from a source's end, which only ever grows.
+"""Compute rates and backlog of one period from a source's end, which only ever grows.
 
-lambda, the true arrival rate, is the change of the source's end a second, not what was processed: they differ exactly
-when it matters (a saturated or restarting app). Backlog and processed rows use the same points in time.
+lambda, the true arrival rate, is the change of the source's end per second, not the processing rate. The two differ
+exactly when it matters: when the app is saturated or restarts. Backlog and processed rows use the same points in time.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from millrace.model.signals import Objective
 from millrace.model.telemetry import BatchMetrics
 
 BACK_TO_BACK_RATIO = 0.25
-"""A batch that followed its predecessor within this share of its own duration ran without a pause."""
+"""A batch that starts within this share of its own duration after its predecessor ran without a pause."""
 
 LEFT_OVER_RATIO = 0.5
-"""A batch that leaves this share of its own rows behind, beside what came meanwhile, did so because it was full."""
+"""A batch is full if it leaves this share of its own rows behind, in addition to the rows that came during it."""
 
 LEAST_FULL = 2
-"""A single batch that left much behind may be the first of a start, whose rows came while it was being planned."""
+"""Full batches that are needed. One may be the first of a start, whose rows came while it was being planned."""
 
 FULL_BATCHES = 5
 """Newest full batches whose rows are averaged."""
 
 RECENT_RATIO = 1 / 3
-"""Newest share of the period whose rate is reported besides."""
+"""Newest share of the period whose rate is reported as well."""
 
 LEAST_COVER_RATIO = 0.5
-"""Points that cover less of the period than this need the last one before it to give a rate."""
+"""If the points cover less of the period than this, the last point before the period is added to give a rate."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the source did in a period; None where it is not known."""
+    """What the source did in a period; None if unknown."""
 
     arrival_rows_per_s: float | None
     arrival_recent_rows_per_s: float | None
@@ -49,9 +49,9 @@ class Rates:
 
 
 def rates(history: History) -> Rates:
-    """Return the period's rates; they reach over restarts, for the source knows nothing of them.
+    """Return the period's rates; they continue across restarts, which do not affect the source.
 
-    Where the source's end is estimated it may fall a little: such a fall counts, or the rises would add up to more.
+    An estimated source's end may fall a little. Such a fall counts, or the rises would add up to too much.
     """
     points = _points(history)
     backlog = history.newest.backlog_rows
@@ -71,16 +71,16 @@ def backpressured_ratio(
     """Return the share of the period's batches that could not keep up (ContTune's backPressurePer, as a ratio).
 
     A batch could not keep up if it ran without a pause and left more rows waiting than arrive during the longest batch
-    that is planned for: o / (1 - target_utilisation), at most half of max_lag_s. Some rows waiting are no sign: under
-    the default trigger those that arrived during the batch always wait when it ends, and a trigger with an interval
-    keeps rows waiting for as long as that.
+    that is planned for: o / (1 - target_utilisation), at most half of max_lag_s. Some waiting rows prove nothing: under
+    the default trigger, the rows that arrived during a batch always wait when it ends, and a trigger with an interval
+    keeps rows waiting for that interval.
 
     Deviation: the paper's ratio is Flink's share of time that an operator's output is blocked; micro-batches never
     block, they grow.
 
     Args:
         history: The app's telemetry.
-        arrival: Arrival rate, rows a second.
+        arrival: Arrival rate, rows per second.
         objective: The pipeline's objective.
         fixed_s: o(p), seconds; None if unknown.
     """
@@ -103,14 +103,15 @@ def backpressured_ratio(
 
 
 def batch_rows_limit(batches: Sequence[BatchMetrics]) -> int | None:
-    """Return the rows of a full batch where the source is read in limited batches; None if no batch was full.
+    """Return the rows of a full batch if the source is read in limited batches; None if no batch was full.
 
-    A batch that is not limited takes all that waits: what is left when it ends has come meanwhile. A limited one leaves
-    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged. Where files are
-    written at intervals, they are small while little arrives: what batches have held, they can hold.
+    A batch without a limit reads all that waits, so the rows left at its end came during it. A limited batch leaves
+    more. Limits are set in files or bytes, so the rows of the newest few full batches are averaged. Files that are
+    written at intervals are small while little arrives, so the largest batches count too: what batches have held, they
+    can hold.
 
     Args:
-        batches: Of one query, in the order they ran.
+        batches: Batches of one query, in the order they ran.
     """
     full = []
     for a, b in pairwise(batches):
@@ -123,7 +124,7 @@ def batch_rows_limit(batches: Sequence[BatchMetrics]) -> int | None:
 
 
 def is_full(before: BatchMetrics, batch: BatchMetrics) -> bool:
-    """Say whether a batch left rows behind that had waited when it began; False if that is not known.
+    """Return whether a batch left rows behind that already waited when it started; False if unknown.
 
     Args:
         before: The batch before it.
@@ -137,10 +138,10 @@ def is_full(before: BatchMetrics, batch: BatchMetrics) -> bool:
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:
-    """Return the rows that still wait because Millrace's own last restart kept them waiting.
+    """Return the rows that still wait because of Millrace's own last restart.
 
-    What arrived between the predecessor's last batch and the successor's first one, as far as the backlog has stayed
-    above what it was before: once drained it never comes back, later backlog has other causes.
+    These arrived between the predecessor's last batch and the successor's first one, as far as the backlog has stayed
+    above its level before. Once drained they never come back: later backlog has other causes.
     """
     ours = [c for c in changes if c.generation is not None and c.generation <= history.newest.generation]
     if not ours:
@@ -171,7 +172,7 @@ def _points(history: History) -> list[BatchMetrics]:
 
 
 def _recent(points: Sequence[BatchMetrics], period_s: float) -> list[BatchMetrics]:
-    """Return the points of the newest part of the period, and the one before it, where its span begins."""
+    """Return the points of the newest part of the period, and the point before it, at which its span starts."""
     begin = points[-1].time - timedelta(seconds=RECENT_RATIO * period_s) if points else None
     later = [p for p in points if begin is not None and p.time > begin]
     return [*points[: len(points) - len(later)][-1:], *later] if len(later) < len(points) else []
@@ -183,7 +184,7 @@ def _rate(points: Sequence[BatchMetrics], estimated: bool) -> float | None:
 
 
 def _slope(points: Sequence[BatchMetrics], name: str, *, falls: bool) -> float | None:
-    """Return the change of a column a second; spans in which the clock or the source went back are left out."""
+    """Return the change of a column per second, without spans in which the clock or the source went back."""
     known: list[tuple[datetime, int]] = [(p.time, getattr(p, name)) for p in points if getattr(p, name) is not None]
     change = seconds = 0.0
     for (t0, v0), (t1, v1) in pairwise(known):

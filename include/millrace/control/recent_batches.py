@@ -1,7 +1,7 @@
-"""An app's recent micro-batches: which rows count, in which order they ran, and which say something of its capacity.
+"""An app's recent micro-batches: which rows count, in which order they ran, and which show its capacity.
 
-A batch counts for capacity if nothing but its own rows and its own slots made it as long as it was.
-What is dropped there is contaminated, not wrong: it still counts for rates and backlog.
+A batch counts for capacity if only its own rows and slots determined its duration. The others are contaminated, not
+wrong: they still count for rates and backlog.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from millrace.model.telemetry import RUNNING, BatchMetrics
 REQUIRED = ("query", "generation", "epoch", "batch_id", "slots", "rows_in")
 
 HISTORY = timedelta(minutes=30)
-"""How far back an evaluation reads. Long enough for tens of batches at the present level and for the levels just left,
-short enough that the cost of a row is still the same; older levels are remembered as observations."""
+"""How far back an evaluation reads: long enough for tens of batches at the present level and the levels just left,
+short enough that the cost of a row is still the same. Older levels are remembered as observations."""
 
 HISTORY_BATCHES = 12
-"""Batches that an evaluation reads at least, however far apart they are."""
+"""Fewest batches that an evaluation reads, however far apart they are."""
 
 MAX_ROWS = 3000
-"""Rows that an evaluation reads at most, for a bounded time: half an hour of batches of 0.6 s."""
+"""Most rows that an evaluation reads, to limit its time: half an hour of batches of 0.6 s."""
 
 CLOCK_STEP = timedelta(seconds=60)
-"""How much earlier a row may be than one committed before it; beyond that the clock was set back in between."""
+"""How much earlier a row may be than one committed before it; beyond that, the clock was set back in between."""
 
 DRIVER_CLOCK_STEP = timedelta(seconds=2)
-"""The same for a driver's next batch: all its rows have one clock."""
+"""The same for a driver's next batch; all its rows have one clock."""
 
 FOREIGN_CPU_MARGIN = 0.25
 """Share of the host's processors above the usual that makes a batch contaminated.
 
-Relative to the median of the history: a steady background (a scheduler beside the app) slows all batches alike and is
-part of the app's real capacity here; dropping for it would drop everything. A quarter is half a core of the smallest
-host; a Spark driver starting beside the app takes one to two cores.
+It is relative to the median of the history. A steady background load (a scheduler next to the app) slows all batches
+alike and is part of the app's real capacity; dropping those batches would drop everything. A quarter is half a core of
+the smallest host. A Spark driver that starts next to the app takes one to two cores.
 """
 
 Span = tuple[datetime, datetime]
 
 
 def sound(batches: Iterable[BatchMetrics]) -> list[BatchMetrics]:
-    """Return committed batches in the order they ran, each once, without those that cannot be.
+    """Return committed batches in the order they ran, each once, without impossible ones.
 
     Args:
         batches: Rows of ``telemetry/batches`` in any order. A batch that ran again after a crash has several rows:
-            the highest generation's latest one counts. Markers (see :func:`is_marker`) are left out.
+            the latest of the highest generation counts. Markers (see :func:`is_marker`) are left out.
     """
     latest: dict[tuple[str, str, int, int], BatchMetrics] = {}
     for batch in sorted(batches, key=lambda b: (b.generation, b.time)):
@@ -66,22 +66,22 @@ def sound(batches: Iterable[BatchMetrics]) -> list[BatchMetrics]:
 
 
 def order(batch: BatchMetrics) -> tuple[int, int, int, datetime]:
-    """Return the sort key of the order in which batches really ran, whatever the clock did."""
+    """Return the sort key for the order in which batches really ran, whatever the clock did."""
     return batch.generation, batch.epoch, batch.batch_id, batch.time
 
 
 def is_marker(batch: BatchMetrics) -> bool:
-    """Say whether a row reports the source's end at a time at which no batch ended (it has no duration and no rows)."""
+    """Return whether a row reports the source's end when no batch ended (it has no duration and no rows)."""
     return batch.rows_in == 0 and not batch.durations_ms.get("triggerExecution")
 
 
 def running_s(marker: BatchMetrics) -> float:
-    """Return for how long a batch had been running at a marker, seconds; 0 if none was."""
+    """Return how long a batch had been running at a marker, seconds; 0 if none was."""
     return marker.durations_ms.get(RUNNING, 0) / 1000.0 if is_marker(marker) else 0.0
 
 
 def is_idle_marker(batch: BatchMetrics) -> bool:
-    """Say whether a row reports the source's end while no batch ran."""
+    """Return whether a row reports the source's end while no batch ran."""
     return is_marker(batch) and not running_s(batch)
 
 
@@ -90,12 +90,13 @@ def healthy(
 ) -> list[BatchMetrics]:
     """Return the batches that count for capacity, in the order they ran.
 
-    Dropped are the first batch of each generation and on each number of slots (Python workers and code are cold, state
-    is loaded), those that overlap a reconfiguration or a batch of another generation, and those with much foreign CPU.
+    These are dropped: the first batch of each generation and on each number of slots (Python workers and code are cold,
+    state is loaded), batches that overlap a reconfiguration or another generation's batch, and those with much foreign
+    CPU.
 
     Args:
         batches: One app's rows of ``telemetry/batches``.
-        changes: Its Reconfigurations of that time, in any order.
+        changes: Its Reconfigurations in that time, in any order.
         open_at_most_s: An open Reconfiguration older than this is dead, not running, seconds.
     """
     rows = sound(batches)
@@ -133,10 +134,10 @@ def foreign_cpu_limit(batches: Sequence[BatchMetrics]) -> float:
 def disturbances(
     batches: Sequence[BatchMetrics], changes: Sequence[Reconfiguration], open_at_most_s: float
 ) -> list[Span]:
-    """Return when reconfigurations went on.
+    """Return the spans of reconfigurations.
 
-    An open one ends with the first batch that its generation committed, and after ``open_at_most_s`` in any case: a
-    row that a killed reconciler left open must not hide every later batch.
+    An open reconfiguration ends with the first batch that its generation committed, and after ``open_at_most_s`` at the
+    latest: a row that a killed reconciler left open must not hide every later batch.
     """
     spans = []
     for change in changes:
@@ -155,12 +156,12 @@ def span(batch: BatchMetrics) -> Span:
 
 
 def overlap(a: Span, b: Span) -> bool:
-    """Say whether two spans have more than a moment in common."""
+    """Return whether two spans share more than a moment."""
     return a[0] < b[1] and b[0] < a[1]
 
 
 def _other_generations(rows: Sequence[BatchMetrics]) -> list[tuple[int, Span]]:
-    """Return each generation's spans as one from its first batch to its last, where generations overlap at all."""
+    """Return the generation and span of each batch whose generation overlaps another one."""
     whole: dict[int, Span] = {}
     for b in rows:
         begin, end = span(b)
@@ -213,21 +214,21 @@ class History:
         return (self.until - self.since).total_seconds()
 
     def in_period(self, batches: Sequence[BatchMetrics]) -> list[BatchMetrics]:
-        """Return those rows that ended within the period."""
+        """Return the rows that ended within the period."""
         return [b for b in batches if self.since < b.time <= self.until]
 
     def present(self, batches: Sequence[BatchMetrics]) -> list[BatchMetrics]:
-        """Return those rows that the running generation wrote."""
+        """Return the rows that the running generation wrote."""
         return [b for b in batches if b.generation == self.newest.generation]
 
     def share_in_period(self, batch: BatchMetrics) -> float:
-        """Return the share of a batch's duration that lies in the period, 0..1."""
+        """Return the share of a batch's duration that is within the period, 0..1."""
         begin, end = span(batch)
         inside = (min(end, self.until) - max(begin, self.since)).total_seconds()
         return max(0.0, inside) / batch.duration_s
 
     def busy_s(self) -> float:
-        """Return the time of the period spent inside batches, the one that runs included, seconds."""
+        """Return the time of the period spent in batches, the running one included, seconds."""
         covered, total = self.since, 0.0
         ran_s = running_s(self.newest)
         running = [(self.newest.time - timedelta(seconds=ran_s), self.newest.time)] if ran_s else []
@@ -242,9 +243,9 @@ class History:
 def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[BatchMetrics, ...]:
     """Return an app's rows of ``telemetry/batches`` of the last :data:`HISTORY`, all its queries, in any order.
 
-    If batches are far apart, rows of as much time as :data:`HISTORY_BATCHES` take are returned.
+    If batches are far apart, the time of :data:`HISTORY_BATCHES` batches is read instead.
 
-    Rows that lack what every row must have were named by the quality gate once; here they must not block every
+    Rows that lack a required value are left out: the quality gate named them once, and they must not block every
     evaluation until they are old.
     """
     rows = _own_rows(lake, pipeline, app, now - HISTORY)
@@ -263,10 +264,10 @@ def _own_rows(lake: Lake, pipeline: str, app: str, oldest: datetime) -> list[dic
 
 
 def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return each query's rows since the clock was last set back: the same times mean others before.
+    """Return each query's rows since the clock was last set back; before that, its times meant something else.
 
     Args:
-        rows: Rows in the order in which they were committed.
+        rows: Rows in the order they were committed.
     """
     begin: dict[str, int] = {}
     newest: dict[str, datetime] = {}
@@ -282,12 +283,12 @@ def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
 
 
 def order_in_app(row: BatchMetrics) -> tuple[int, datetime]:
-    """Return the sort key of the rows of different queries of an app."""
+    """Return the sort key for rows of different queries of an app."""
     return row.generation, row.time
 
 
 def main_query(rows: Sequence[BatchMetrics], since: datetime) -> tuple[BatchMetrics, ...]:
-    """Return the rows of the query that keeps the app busiest since a time, in the order they ran."""
+    """Return the rows of the query that has kept the app busiest since a time, in the order they ran."""
     time_spent: dict[str, tuple[float, float]] = {}
     for row in rows:
         recent, whole = time_spent.get(row.query, (0.0, 0.0))

@@ -1,11 +1,11 @@
-"""A straight line through few, noisy, partly contaminated points, with prior knowledge of its two numbers.
+"""Fit a straight line to few, noisy, partly contaminated points, with priors for its two numbers.
 
 Symbols: x (n,) abscissa >= 0, y (n,) > 0, line y = a + b x with a >= 0, b > 0; f (n,) fitted values; r = y / f - 1
 relative residuals; s their scale; w (n,) weights in 0..1.
 
-Noise of a batch's duration grows with the duration, so residuals are relative. Disturbances make batches longer, never
-shorter, and may be large: weights come from Tukey's biweight, which gives gross outliers no weight at all, started at a
-weighted Theil-Sen line, which 29 % of bad points cannot move at will.
+A batch's noise grows with its duration, so residuals are relative. Disturbances only make batches longer, and may be
+large. Weights come from Tukey's biweight, which gives gross outliers no weight at all. The fit starts at a weighted
+Theil-Sen line, which 29 % of bad points cannot move at will.
 Scaling x or y scales the result and changes nothing else.
 """
 
@@ -23,19 +23,19 @@ TUKEY = 4.685
 """Residuals beyond this many scales get no weight; 95 % efficiency under normal noise (Beaton and Tukey, 1974)."""
 MAD_TO_SIGMA = 1.4826
 SCATTER_PRIOR, SCATTER_PRIOR_POINTS = 0.1, 4
-"""Three points on a line by luck are no proof of no noise: 10 % scatter counts as four more points."""
+"""Three points on a line by luck do not prove that there is no noise: 10 % scatter counts as four more points."""
 SCATTER_FLOOR = 1e-3
 """Smallest scale of residuals for weighting; clocks tick in milliseconds."""
 ROUNDS = 30
 LEAST_OF_PAST = 9
-"""Points of which each but the first has one before it: twice as many as there are numbers to find, and one."""
+"""Fewest points for a slope given the past: two for each number to find, and one because the first has no past."""
 MOST_CONDITION = 1e10
-"""Points that all have one abscissa determine no line; this is where double precision says so."""
+"""Points that all have one abscissa determine no line; from this condition on, double precision shows it."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is known of a number before: its mean and standard error, both >= 0."""
+    """What is already known of a number: its mean and standard error, both >= 0."""
 
     mean: float
     error: float
@@ -52,7 +52,7 @@ class Line:
 
 
 def fit_line(x: Array, y: Array, intercept: Prior | None = None, slope: Prior | None = None) -> Line | None:
-    """Return the robust line y = a + b x with a >= 0 and b > 0; None where the points do not determine one.
+    """Return the robust line y = a + b x with a >= 0 and b > 0; None if the points do not determine one.
 
     Minimises sum_i rho(r_i / s) + ((a - a0) / ea)^2 / 2 + ((b - b0) / eb)^2 / 2 by iteratively reweighted least
     squares, rho Tukey's biweight; a0, ea and b0, eb are the priors.
@@ -88,13 +88,13 @@ def fit_line(x: Array, y: Array, intercept: Prior | None = None, slope: Prior | 
 
 
 def slope_given_past(x: Array, y: Array) -> Prior | None:
-    """Return the slope that what is new in each abscissa shows; None where too little of it is.
+    """Return the slope that the new part of each abscissa shows; None if too little is new.
 
-    Where y comes back in the next x, as the rows that arrive during a batch are the next batch's, a slow drift of a
-    raises both, and points lie on a line of another slope. Given the last point, only what is new in x counts, which
-    has no part in the drift: the slope is that of
+    If y comes back in the next x, as rows that arrive during a batch are read by the next batch, a slow drift of a
+    raises both, and the points are on a line of another slope. Given the last point, only the new part of x counts,
+    which has no part in the drift: the slope is that of
         y_i = a + b x_i + c y_(i-1) + d x_(i-1) + e_i
-    which holds for any drift a + b x + u with u_i = c u_(i-1) + e_i (Durbin, 1960), weighted as lines are.
+    which holds for any drift a + b x + u with u_i = c u_(i-1) + e_i (Durbin, 1960), weighted as in :func:`fit_line`.
 
     Args:
         x: Abscissae in their order, shape (n,), >= 0.
@@ -124,14 +124,14 @@ def slope_given_past(x: Array, y: Array) -> Prior | None:
 
 
 def weighted_median(values: Array, weights: Array) -> float:
-    """Return the value at which half the weight is reached."""
+    """Return the value at which half of the weight is reached."""
     rank = np.argsort(values, kind="stable")
     total = np.cumsum(weights[rank])
     return float(values[rank][np.searchsorted(total, total[-1] / 2)])
 
 
 def _start(x: Array, y: Array, a0: Prior | None, b0: Prior | None) -> Array:
-    """Return the best of the lines that points and priors suggest: that with the smallest median residual."""
+    """Return the line with the smallest median residual of those that points and priors suggest."""
     slopes = [b0.mean] if b0 else []
     i, j = np.triu_indices(len(x), 1)
     run = np.abs(x[i] - x[j])
@@ -156,7 +156,7 @@ def _weigh(r: Array) -> tuple[Array, float]:
 
 
 def _inverse(normal: Array) -> Array | None:
-    """Return the inverse of a normal matrix; None where the points determine no solution."""
+    """Return the inverse of a normal matrix; None if the points determine no solution."""
     if not (np.isfinite(normal).all() and normal.diagonal().min() > 0):
         return None
     norm = np.sqrt(normal.diagonal())
@@ -191,7 +191,7 @@ def _solve(
     if theta[0] >= 0:
         return theta, cov
     b = right[1] / normal[1, 1]
-    # the errors stay those of the free line: the bound says where the intercept is, not how well the slope is known
+    # keep the errors of the free line: the bound sets the intercept, not how well the slope is known
     return np.array([0.0, b]), cov
 
 

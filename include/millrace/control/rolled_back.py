@@ -1,4 +1,4 @@
-"""Keeps a change that missed its prediction from being tried again before the load or the content is another."""
+"""Keep a change that missed its prediction from being tried again until the load or the content is different."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.model.deployment import PLACEMENT, SLOTS, AppDeployment, Change, D
 
 
 def objection(context: GuardContext, target: Deployment) -> str | None:
-    """Return why a content is a change that was rolled back, or goes farther; None if it is none, or may be again."""
+    """Return why content repeats a rolled-back change, or goes farther; None if it does not, or may try again."""
     for decision in context.rolled_back:
         tried = tuple(replace(c, before=c.value, value=c.before) for c in decision.changes)
         if _is_retry(tried, context.current, target) and not _is_another(decision, tried, context, target):
@@ -23,7 +23,7 @@ def objection(context: GuardContext, target: Deployment) -> str | None:
 
 def _is_retry(tried: tuple[Change, ...], current: Deployment, target: Deployment) -> bool:
     steps = [step for step in tried if step.field != PLACEMENT]
-    if not steps:  # a placement: on other executors it is another one
+    if not steps:  # a placement: on other executors it is a different one
         steps = [*tried] if target.slots == current.slots else []
     moved = any(current.value(step) != target.value(step) for step in steps)
     return moved and all(_as_far(step, current.value(step), target.value(step)) for step in steps)
@@ -36,7 +36,7 @@ def _as_far(step: Change, now: float | None, then: float | None) -> bool:
 
 
 def _is_another(decision: Decision, tried: tuple[Change, ...], context: GuardContext, target: Deployment) -> bool:
-    """Say whether something is not as it was when the change was rolled back: content, load, or what it was for."""
+    """Return whether content, load or purpose differ from when the change was rolled back."""
     name = tried[0].app
     wanted = decision.target.apps.get(name) if decision.target else None
     content = target.apps.get(name)
@@ -53,7 +53,7 @@ def _is_another(decision: Decision, tried: tuple[Change, ...], context: GuardCon
 
 
 def _rest(app: AppDeployment, tried: tuple[Change, ...]) -> AppDeployment:
-    """Return an app but for what was tried, and for what the load decides."""
+    """Return an app without what was tried and what the load decides."""
     for step in tried:
         if step.field != PLACEMENT and app.value(step) is not None:
             app = app.changed(step)
@@ -61,20 +61,20 @@ def _rest(app: AppDeployment, tried: tuple[Change, ...]) -> AppDeployment:
 
 
 def _dies_as_well(decision: Decision, context: GuardContext) -> bool:
-    """Say whether drivers of what was restored have died too: it was not the change's doing."""
+    """Return whether drivers of the restored version died too, so the change was not the cause."""
     versions = {entry.to_version for entry in context.history if entry.decision_id == decision.decision_id}
     return bool(dead_drivers(entry for entry in context.history if entry.to_version in versions))
 
 
 def _was_better(decision: Decision, tried: tuple[Change, ...], context: GuardContext) -> bool:
-    """Say whether the restored slots turn out to do less than those that were taken away for doing no more."""
+    """Return whether the restored slots do less than the slots that were taken away for gaining nothing."""
     step = next((step for step in tried if step.field == SLOTS), None)
     before = decision.signals.app(tried[0].app) if decision.signals else None
     now = context.signals.app(tried[0].app) if context.signals else None
     if step is None or not before or not now or before.capacity is None or now.capacity is None:
         return False
     doubt = math.hypot(before.capacity.rows_per_s_error, now.capacity.rows_per_s_error)
-    # less than the doubt took them away: more than that gives them back, or the two would take turns
+    # a gain within the doubt took them away; only a gain beyond it gives them back, or the two would take turns
     return now.slots == step.before and now.capacity.rows_per_s + 2 * doubt < before.capacity.rows_per_s
 
 
@@ -84,5 +84,5 @@ def _told(decision: Decision, tried: tuple[Change, ...]) -> str:
     why = f"{tried[0].app}: {what} was rolled back at {decision.time:%H:%M} UTC"
     low, high = decision.predicted.get(HELD_FROM), decision.predicted.get(HELD_TO)
     if low is None or high is None:
-        return f"{why}; it may be tried again with another content"
-    return f"{why}; it may be tried again when arrival has left {low:,.0f} to {high:,.0f} rows/s"
+        return f"{why}; no retry until the app itself changes"
+    return f"{why}; no retry until the arrival rate leaves {low:,.0f} to {high:,.0f} rows/s"

@@ -1,4 +1,4 @@
-"""The plant that is real: Spark drivers seen through their telemetry and changed by the reconciler."""
+"""The real plant: Spark drivers, observed through their telemetry and changed by the reconciler."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from millrace.model.spec import PipelineSpec
 
 
 class Reconciles(Protocol):
-    """What starts and stops drivers until they are what the newest Deployment says."""
+    """Starts and stops drivers until they match the newest Deployment."""
 
     def reconcile(self) -> tuple[Reconfiguration, ...]:
-        """Start or stop what differs and say what happened."""
+        """Start or stop what differs and return what happened."""
         ...
 
 
@@ -32,7 +32,7 @@ class SparkPlant:
     Attributes:
         spec: The pipeline.
         tables: Its control tables, in the lake of its telemetry.
-        reconciler: The only one that starts or stops a driver.
+        reconciler: The only component that starts or stops a driver.
         clock: The present (UTC).
     """
 
@@ -42,7 +42,7 @@ class SparkPlant:
     clock: Callable[[], datetime]
 
     def observe(self, since: Cursor) -> Signals:
-        """Return what happened since the last evaluation.
+        """Return the Signals since the last evaluation.
 
         Raises:
             NotReady: Quietly, if there is nothing new.
@@ -50,7 +50,7 @@ class SparkPlant:
         return collect(self.spec, self.tables, since, self.clock())
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Make Spark run ``target``, which must be the pipeline's newest version, and say what happened.
+        """Make Spark run ``target``, which must be the pipeline's newest version, and return what happened.
 
         Raises:
             Conflict: If the pipeline has moved on to another version; nothing is changed then.

@@ -1,7 +1,7 @@
-"""What a spec and its script have become since they were taken over: noticed at each evaluation, and by ``status``.
+"""Find changes of a spec and its script since they were taken over, at each evaluation and for ``status``.
 
-Slots, placement and the executors' memory stay what was found for them, and the number of state partitions has its own
-mode (``repartition``). What an evaluation reads of the spec (bounds, objective, tuner, guards) counts at once anyway.
+Slots, placement and the executors' memory stay as they were tuned, and the number of state partitions has its own mode
+(``repartition``). The parts that an evaluation reads (bounds, objective, tuner, guards) apply at once anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SpecUpdate:
 
     Attributes:
         content: The newest Deployment with it.
-        sentence: What has changed, for a person.
+        sentence: The changes, for a person.
     """
 
     content: Deployment
@@ -30,18 +30,18 @@ class SpecUpdate:
 
 
 def described(spec: PipelineSpec) -> Deployment:
-    """Return the first Deployment of a spec with hashes of what it says, and of its script as it is now."""
+    """Return the first Deployment of a spec, with hashes of its settings and of its script as it is now."""
     first = spec.first_deployment()
     app = replace(first.apps[spec.app], script_hash=_script_hash(spec))
     return replace(first, apps={spec.app: app}, source=_source(spec, app))
 
 
 def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
-    """Return what the spec and its script have become since ``current`` took them over; None if they are the same.
+    """Return the changes of the spec and its script since ``current`` took them over; None if there are none.
 
     Args:
         spec: The pipeline as its file says now.
-        current: Its newest Deployment; one that did not note its spec (of an earlier release) is left as it is.
+        current: Its newest Deployment; one that did not note its spec (of an earlier release) stays as it is.
     """
     wanted, before = described(spec), current.apps.get(spec.app)
     if before is None or not current.kept_running or current.source in ("", wanted.source):
@@ -50,14 +50,14 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     changed = [name for name, values in _parts(before, after).items() if values[0] != values[1]]
     if not changed:
         return None
-    sentence = f"{_listed(changed)} changed, which version {current.version} of {spec.name} does not have yet"
+    sentence = f"{_listed(changed)} changed since version {current.version} of {spec.name}"
     return SpecUpdate(replace(current, apps={**current.apps, spec.app: after}, source=wanted.source), sentence)
 
 
 def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment) -> AppDeployment:
-    """Return what runs with the script, arguments, memory and submit settings of the spec."""
+    """Return what runs, with the script, arguments, memory and submit settings of the spec."""
     executor, submit = before.executor, wanted.submit
-    if (wanted.executor is None) != (executor is None):  # to a cluster, or away from it, by a launch only
+    if (wanted.executor is None) != (executor is None):  # only a launch moves an app to a cluster or back
         submit = {**submit, "master": before.submit.get("master")}
     elif wanted.executor is not None and executor is not None:
         executor = replace(executor, cores=wanted.executor.cores)
@@ -73,7 +73,7 @@ def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment
 
 
 def _parts(before: AppDeployment, after: AppDeployment) -> dict[str, tuple[object, object]]:
-    """Return what a person knows the parts of an app by, with their values before and after."""
+    """Return the parts of an app under names that a person knows, with their values before and after."""
     parts: dict[str, tuple[object, object]] = {
         "the script": ((before.script, before.script_hash), (after.script, after.script_hash)),
         "args": (before.args, after.args),

@@ -10,7 +10,7 @@ from millrace.model.errors import MillraceError
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 DURATION = r"^(\d+[dhms])+$"
 PATTERN = rf"{DURATION}|^\d{{4}}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?)?$"
-"""What a form lets pass; :func:`parse_timestamp` takes any ISO 8601."""
+"""What a form accepts; :func:`parse_timestamp` accepts any ISO 8601."""
 ALLOWED = "a time such as 2026-03-01T12:00 (UTC), or how long ago: 90m, 2h, 1d12h"
 
 
@@ -18,12 +18,12 @@ def parse_timestamp(text: str, now: datetime, key: str) -> datetime:
     """Return the point in time (UTC) that a person wrote.
 
     Args:
-        text: ISO 8601, without a zone in UTC; or a duration before now of days, hours, minutes and seconds.
+        text: ISO 8601, in UTC if it has no zone; or a duration before now, in days, hours, minutes and seconds.
         now: The present (UTC).
-        key: What the person calls it, for the error.
+        key: The person's name for it, for the error.
 
     Raises:
-        MillraceError: If it is neither, or longer ago than there are dates.
+        MillraceError: If it is neither, or earlier than any date.
     """
     given = text.strip()
     try:

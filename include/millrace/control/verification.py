@@ -1,8 +1,8 @@
-"""Undoes a change that Millrace made and that missed what was predicted of it, within the window of the spec.
+"""Undo a change that Millrace made and that missed its prediction, within the spec's window.
 
-Three things are misses: slots that were freed and are missing now, slots or a placement that brought too little, and
-drivers or executors that die. Nothing is undone where that could make it worse: only what the pipeline had shown to be
-as good before comes back.
+Three things count as misses: freed slots that are missing now, slots or a placement that gained too little, and drivers
+or executors that die. Nothing is undone if that could make things worse: only what the pipeline had shown to be as good
+before comes back.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from millrace.model.spec import SPEC
 from millrace.model.verification_spec import Verification
 
 HELD_FROM, HELD_TO = "held_from_rows_per_s", "held_to_rows_per_s"
-"""Under these a roll-back's Decision names the range of arrival in which the change is not tried again."""
+"""Keys of a roll-back's Decision for the range of arrival in which the change is not tried again."""
 GAIN_MISSED = "gain_missed"
 DIED = "died_after_change"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A change in its window, and what there is to judge it by.
+    """A change in its window, and the evidence to judge it by.
 
     Attributes:
-        change: What happened.
+        change: The Reconfiguration.
         decision: The Decision behind it.
-        steps: What can be undone of it.
-        before: What happened to the app in as long as the window before it.
-        after: What happened to the app since: its driver died, or was started again.
-        signals: What is measured now; None where that cannot be trusted, or is of another version.
+        steps: The steps that can be undone.
+        before: Reconfigurations of the app in as long as the window before it.
+        after: Reconfigurations of the app since: its driver died, or was restarted.
+        signals: Present signals; None if they cannot be trusted, or are of another version.
     """
 
     change: Reconfiguration
@@ -61,19 +61,19 @@ class Trial:
 
     @property
     def settled(self) -> bool:
-        """Whether figures before and after it can be compared."""
+        """Whether figures before and after the change can be compared."""
         both = (self.signals, self.decision.signals)
         return all(signals is not None and not signals.settling for signals in both)
 
     @property
     def slots(self) -> Change | None:
-        """Its step of the app's slots."""
+        """The step of the app's slots."""
         return next((step for step in self.steps if step.field == SLOTS), None)
 
 
 @dataclass(frozen=True)
 class Miss:
-    """What a change missed: a reason code, and what was predicted and what came, for a person."""
+    """What a change missed: a reason code, and a sentence with the prediction and the result."""
 
     reason: str
     sentence: str
@@ -81,24 +81,24 @@ class Miss:
 
 @dataclass(frozen=True)
 class Gain:
-    """What a change was to bring, what it brought, and how far that may be off, all of one unit."""
+    """A change's predicted gain, its real gain, and the uncertainty, all in one unit."""
 
     promised: float
     came: float
     doubt: float
 
     def missed(self, least: float) -> bool:
-        """Say whether it surely is less than a share of what was promised, and no more than nothing."""
+        """Return whether the gain is surely less than a share of what was promised, and not surely above zero."""
         return self.promised > 0 and self.came + self.doubt < least * self.promised and self.came <= self.doubt
 
 
 def undo(limits: Verification, guards: GuardContext, signals: Signals | None) -> Proposals | None:
-    """Return what takes back the last change, as the only proposal; None where there is nothing to take back.
+    """Return the only proposal, which undoes the last change; None if there is nothing to undo.
 
     Args:
         limits: The spec's bounds.
-        guards: What happened, and the newest Deployment.
-        signals: What is measured now; None where nothing is, or it was not found sound.
+        guards: The history, and the newest Deployment.
+        signals: Present signals; None if there are none, or they are not sound.
     """
     limits = limits.with_trigger(guards.trigger_s)
     trials = (_trial(limits, guards, change, decision, signals) for change, decision in guards.decided)
@@ -112,7 +112,7 @@ def undo(limits: Verification, guards: GuardContext, signals: Signals | None) ->
 def _trial(
     limits: Verification, guards: GuardContext, change: Reconfiguration, decision: Decision, signals: Signals | None
 ) -> Trial | None:
-    """Return a change that may be judged: Millrace's own, in its window, and nothing else was changed since."""
+    """Return a change that may be judged: Millrace's own, in its window, with no other change since."""
     by = {proposal.optimizer for proposal in decision.proposals if proposal.changes}
     own = decision.action in (Action.APPLY, Action.AWAIT) and not by & {PERSON, SPEC, VERIFICATION}
     if (
@@ -139,7 +139,7 @@ def _miss(trial: Trial, limits: Verification) -> Miss | None:
 
 
 def _deaths(trial: Trial, limits: Verification) -> Miss | None:
-    """Return the deaths since the change, where nobody died before it; of memory, executors are healed elsewhere."""
+    """Return the deaths since the change, if there were none before; executors' memory deaths are healed elsewhere."""
     now, then = trial.now, trial.then
     executors = now.executor_deaths if now and not (then and then.executor_deaths) else 0
     drivers = 0 if dead_drivers(trial.before) else len(dead_drivers(trial.after))
@@ -150,7 +150,7 @@ def _deaths(trial: Trial, limits: Verification) -> Miss | None:
 
 
 def _lag(trial: Trial) -> Miss | None:
-    """Return the lag that freed slots have left, where no more arrives than they were to suffice for."""
+    """Return the lag that freed slots have caused, if no more arrives than they were planned for."""
     now, then, step, signals = trial.now, trial.then, trial.slots, trial.signals
     if now is None or then is None or signals is None or not trial.settled or step is None or step.value > step.before:
         return None
@@ -163,13 +163,13 @@ def _lag(trial: Trial) -> Miss | None:
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
     arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_s)
-    trigger = ", twice its trigger's interval" if goal == 2 * signals.trigger_s else ""
-    came = f"{arrival}, and rows wait {lag:.0f} s (the goal is {goal:g} s{trigger})"
-    return Miss("lag_goal_missed", f"{_told(trial)} was to suffice for {planned:,.0f} rows/s; {came}")
+    trigger = ", twice the trigger interval" if goal == 2 * signals.trigger_s else ""
+    came = f"{arrival}, and rows wait {lag:.0f} s (goal: {goal:g} s{trigger})"
+    return Miss("lag_goal_missed", f"{_told(trial)} should have been enough for {planned:,.0f} rows/s, but {came}")
 
 
 def _little_gain(trial: Trial, limits: Verification) -> Miss | None:
-    """Return the gain that more slots have not brought, where as many as before can do as much."""
+    """Return the gain that more slots did not bring, if as many as before can do as much."""
     now, then, step = trial.now, trial.then, trial.slots
     if now is None or then is None or step is None or not trial.settled:
         return None
@@ -183,12 +183,12 @@ def _little_gain(trial: Trial, limits: Verification) -> Miss | None:
     suffices_alone = before.rows_per_s < (now.arrival_rows_per_s or 0.0) <= after.rows_per_s
     if not gain.missed(limits.least_gain) or suffices_alone:
         return None
-    came = f"was to add {gain.promised:,.0f} rows/s and added {gain.came:,.0f} +- {gain.doubt:,.0f}"
-    return Miss(GAIN_MISSED, f"{_told(trial)} {came}; {step.before:g} can do as much")
+    came = f"should have added {gain.promised:,.0f} rows/s, but added {gain.came:,.0f} +- {gain.doubt:,.0f}"
+    return Miss(GAIN_MISSED, f"{_told(trial)} {came}; {_slots(step.before)} can do as much")
 
 
 def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
-    """Return the time that another placement alone has not saved, at about the same load."""
+    """Return the time that a change of placement alone did not save, at about the same load."""
     now, then, ended = trial.now, trial.then, trial.change.ended
     if now is None or then is None or ended is None or any(step.field != PLACEMENT for step in trial.steps):
         return None
@@ -210,15 +210,15 @@ def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
         return None
     return Miss(
         GAIN_MISSED,
-        f"{_told(trial)} was to bring the stateful part of a batch from {was_s:.1f} to {predicted:.1f} s; "
-        f"it takes {is_s:.1f} s",
+        f"{_told(trial)} should have shortened the stateful part of a batch from {was_s:.1f} to "
+        f"{predicted:.1f} s, but it takes {is_s:.1f} s",
     )
 
 
 def lag_s(app: AppSignals) -> float | None:
-    """Return how long the rows that wait have been there, seconds; None where the source does not tell.
+    """Return how long the waiting rows have been there, seconds; None if the source does not report it.
 
-    What Millrace's own restart has kept waiting does not count.
+    Rows that wait because of Millrace's own restart do not count.
     """
     arrival, waiting = app.arrival_rows_per_s, app.backlog_rows
     if app.arrival_basis is ArrivalBasis.AT_LEAST or waiting is None or not arrival:
@@ -242,8 +242,12 @@ def _proposals(trial: Trial, miss: Miss, limits: Verification, guards: GuardCont
     return Proposals(guards.current.with_changes(changes), (proposal,), changes, predicted)
 
 
+def _slots(number: float) -> str:
+    return f"{number:g} slot{'s' * (number != 1)}"
+
+
 def _told(trial: Trial) -> str:
-    """Return the change for a person."""
+    """Describe the change."""
     step = trial.slots
     if step is not None:
         return f"the step from {step.before:g} to {step.value:g} slots"
@@ -252,7 +256,7 @@ def _told(trial: Trial) -> str:
 
 
 def _other_hot_keys(before: KeyGroups, after: KeyGroups) -> bool:
-    """Say whether so much of the load is elsewhere that what a placement saves cannot be told from it."""
+    """Return whether so much load has moved to other keys that a placement's saving cannot be separated from it."""
     former = dict(zip(zip(before.operator, before.partition, strict=True), before.busy_s, strict=True))
     present = zip(after.operator, after.partition, strict=True)
     return other_keys_are_hot([former.get(key, 0.0) for key in present], after.busy_s)

@@ -1,12 +1,12 @@
-"""Which workers are faster or slower than the others, from partitions that ran on several hosts.
+"""Find executors that are faster or slower than the others, from partitions that ran on several hosts.
 
 Symbols, for a partition k and a host h on which several of its batches were sampled:
     t_kh   median time of its task, seconds
     x_kh   median number of rows, plus one
 
-log t_kh = a_k + b log x_kh - log s_h, by least squares with one a for each partition: only what the same partition took
-on different hosts tells their speeds s apart, since partitions differ by what their keys cost. ([ALBIC], Section 3,
-takes the capacities of nodes as known.)
+log t_kh = a_k + b log x_kh - log s_h, by least squares with one a per partition. Partitions differ by what their keys
+cost, so only the times of the same partition on different hosts show the speeds s. ([ALBIC], Section 3, takes the
+capacities of nodes as known.)
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from millrace.model.placement import Speeds
 from millrace.model.telemetry import PartitionRun
 
 SPAN = timedelta(hours=1)
-"""How far back partitions are looked for that have moved between hosts."""
+"""How far back to look for partitions that have moved between hosts."""
 SPAN_BATCHES = 12
-"""Batches that this has to reach back."""
+"""Fewest batches that this must cover."""
 LEAST_BATCHES = 3
-"""Batches of a partition on a host that count: the first after a move loads its state."""
+"""Fewest batches of a partition on a host that count; the first after a move loads its state."""
 SURE = 2.0
-"""Standard errors by which a host has to differ from the others."""
+"""Standard errors by which a host must differ from the others."""
 NOTABLE = 1.2
-"""Least ratio of a speed to the mean one, or of that to it."""
+"""Smallest ratio between a speed and the mean one, either way."""
 
 Cells = Sequence[tuple[tuple[str, tuple[int, ...], int], str, float, float]]
 """Partition, host, log of the median time, log of the median rows."""
 
 
 def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigger_s: float = 0.0) -> Speeds:
-    """Return the workers that surely differ from the others; none if all are on one host.
+    """Return the executors that surely differ from the others; none if all are on one host.
 
     Args:
         lake: The telemetry.
-        runs: Newest sampled partitions of one driver, which tell where its workers are.
+        runs: Newest sampled partitions of one driver, which show the hosts of its executors.
         now: The present (UTC).
         trigger_s: Interval of the query's trigger, seconds.
     """
@@ -59,7 +59,7 @@ def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigg
 
 
 def host_speeds(runs: Sequence[PartitionRun]) -> Mapping[str, float]:
-    """Return s of each host that surely differs from the mean one."""
+    """Return s of each host that surely differs from the mean."""
     cells = _cells(runs)
     hosts = sorted({host for _, host, _, _ in cells})
     if len(hosts) < 2:
@@ -67,7 +67,7 @@ def host_speeds(runs: Sequence[PartitionRun]) -> Mapping[str, float]:
     group = np.unique([str(key) for key, _, _, _ in cells], return_inverse=True)[1]
     on = np.array([[host == name for name in hosts] for _, host, _, _ in cells], dtype=float)
     log_t, log_x = (np.array([cell[i] for cell in cells]) for i in (2, 3))
-    # the first host is the measure; without its column the others' are independent where partitions connect them
+    # the first host is the reference; without its column, the others are independent if partitions connect them
     columns = _within(np.column_stack([on[:, 1:], log_x]), group)
     if not np.abs(columns[:, -1]).max() > 0:
         columns = columns[:, :-1]  # rows never changed
@@ -79,7 +79,7 @@ def host_speeds(runs: Sequence[PartitionRun]) -> Mapping[str, float]:
     residual = _within(log_t[:, None], group)[:, 0] - columns @ found
     covariance = inverse * float(residual @ residual) / left
     n = len(hosts)
-    to_mean = np.vstack([np.zeros(n - 1), np.eye(n - 1)]) - 1.0 / n  # log t of each host less that of the mean one
+    to_mean = np.vstack([np.zeros(n - 1), np.eye(n - 1)]) - 1.0 / n  # log t of each host less the mean host's
     slowness = to_mean @ found[: n - 1]
     error = np.sqrt(np.einsum("ij,jk,ik->i", to_mean, covariance[: n - 1, : n - 1], to_mean))
     sure = (np.abs(slowness) > SURE * error) & (np.abs(slowness) > math.log(NOTABLE))

@@ -1,6 +1,6 @@
-"""Takes recorded telemetry through a tuner: what it would have done, beside what was done.
+"""Run a tuner on recorded telemetry, and compare what it would have done with what was done.
 
-The function that decides is the live loop's own (:func:`millrace.control.decide.decide`): the tuner's own class, the
+The deciding function is the live loop's own (:func:`millrace.control.decide.decide`), with the tuner's own class, the
 arbiter, the guards and the messages. Every change that no guard vetoes is made at once, whatever the pipeline's mode.
 Nothing is written.
 """
@@ -42,14 +42,14 @@ def replay(
     since: datetime | None,
     until: datetime,
 ) -> Backtest:
-    """Take what was recorded of a pipeline through a tuner; nothing is written.
+    """Run a tuner on a pipeline's recording; nothing is written.
 
     Args:
         spec: The pipeline.
         tables: The control tables.
         name: The tuner's registry name.
         optimizer: The tuner.
-        options: Its options, to be shown with the result.
+        options: Its options, shown with the result.
         since: Time of the first evaluation (UTC); None for a day before the last one.
         until: Latest time of an evaluation (UTC).
 
@@ -68,12 +68,12 @@ class Replay:
 
     Attributes:
         spec: The pipeline; its guards are those of today, bounds and objective those that were recorded.
-        tables: Where the Decisions before the recording are read.
-        recording: What was recorded.
+        tables: Control tables with the Decisions before the recording.
+        recording: The recording.
         plant: The recording as a plant, not observed yet.
         name: Registry name of the tuner.
         optimizer: The tuner.
-        memory: What it remembers before the first evaluation.
+        memory: Its memory before the first evaluation.
     """
 
     spec: PipelineSpec
@@ -87,10 +87,10 @@ class Replay:
     _achieved: dict[tuple[str, datetime], Mapping[str, float]] = field(default_factory=dict)
 
     def run(self, options: Mapping[str, Any] | None = None) -> Backtest:
-        """Replay every evaluation and return what came of it.
+        """Replay every evaluation and return the result.
 
         Args:
-            options: The tuner's options, to be shown with the result.
+            options: The tuner's options, shown with the result.
         """
         evaluations: list[ReplayedEvaluation] = []
         while (signals := self._observed()) is not None:
@@ -151,12 +151,12 @@ class Replay:
 
     @property
     def _owners(self) -> Mapping[str, str]:
-        """Who owns what, had the spec named this tuner."""
+        """The owner of each field if the spec named this tuner."""
         tuner = self.spec.tuner.name
         return {f: self.name if owner == tuner else owner for f, owner in self.spec.field_owners.items()}
 
     def _guards(self, signals: Signals, now: datetime, current: Deployment) -> GuardContext:
-        """Return what the guards judge by: those of today, with the bounds and the objective that were recorded."""
+        """Return the guards' context of today, with the bounds and the objective that were recorded."""
         history = [c for c in self._changes(now) if c.started >= now - JUDGED_BY]
         ids = {c.decision_id or "" for c in last_decided(history)}
         decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
@@ -168,7 +168,7 @@ class Replay:
         return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
 
     def _rolled_back(self, now: datetime) -> list[Decision]:
-        """Return what the recording had rolled back as long as it was followed, and what the replay itself has."""
+        """Return what the recording rolled back while the replay followed it, and the replay's own roll-backs."""
         followed = (d for v, d in self.recording.deployments.items() if v <= self.plant.followed)
         for deployment in followed:
             if deployment.author == VERIFICATION:
@@ -178,7 +178,7 @@ class Replay:
         return undone[:MOST_HELD]
 
     def _changes(self, now: datetime) -> list[Reconfiguration]:
-        """Return what had happened, newest first, each change with what the replay itself has seen it achieve."""
+        """Return the past changes, newest first, each with what the replay itself saw it achieve."""
         begin = self.recording.evaluations[0].time
         return [
             c if (c.ended or c.started) < begin else replace(c, achieved=self._achieved.get((c.app, c.started), {}))

@@ -1,7 +1,7 @@
-"""The picture of a change: fitted curve with its band, observations, the rate to serve, what was chosen and what else.
+"""Draw a change: the fitted curve with its band, observations, the rate to serve, the choice and its alternative.
 
-The alternative is what the linear rule (DS2) would have chosen for the same rate: ceil(p * wanted / PA(p)), from the
-ability measured at the p that ran. A change of several operators shows the first one, whose model a Proposal carries.
+The alternative is the choice of the linear rule (DS2) for the same rate: ceil(p * wanted / PA(p)), with PA measured at
+the p that ran. A change of several operators shows the first one, whose model a Proposal carries.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 MODEL, RATE, CHOSEN, ALTERNATIVE, BEFORE = "tab:blue", "tab:red", "tab:green", "tab:purple", "grey"
 MARGIN = 1.25
-"""The axes end at this multiple of what matters: a band may be many times wider."""
+"""The axes end at this multiple of the largest relevant value; a band may be many times wider."""
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a change is about.
+    """The subject of a change.
 
     Attributes:
         change: The first change of a Proposal.
-        rate: Rows a second to serve; None if unknown.
+        rate: Rate to serve, rows per second; None if unknown.
         wanted: The same over the target utilisation; None if unknown.
-        ability: What the p that ran can process, rows a second; None if unknown.
+        ability: Throughput of the p that ran, rows per second; None if unknown.
         ability_at: That p.
         bounds: Allowed p.
     """
@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def linear(self) -> int | None:
-        """The p that the linear rule would choose; None if the rate or the ability is unknown."""
+        """The p that the linear rule would choose; None if the rate or the throughput is unknown."""
         if not self.wanted or not self.ability or not self.ability_at:
             return None
         exact = self.ability_at * self.wanted / self.ability
@@ -56,7 +56,7 @@ class Subject:
 
 
 def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:
-    """Return the fitted curve of processing ability over p with what was chosen on it; None without a model."""
+    """Return the fitted curve of throughput over p, with the choice on it; None without a model."""
     curve = proposal.curve
     if not curve.get("parallelism") or not curve.get("mean"):
         return None
@@ -85,7 +85,7 @@ def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:
 
 
 def subject_of(decision: Decision, proposal: Proposal) -> Subject | None:
-    """Return what the first change of a Proposal is about; None without a change or signals of its app."""
+    """Return the subject of a Proposal's first change; None without a change or signals of its app."""
     signals = decision.signals
     change = next(iter(proposal.changes), None)
     app = next((a for a in signals.apps if change and a.app == change.app), None) if signals else None
@@ -105,14 +105,14 @@ def subject_of(decision: Decision, proposal: Proposal) -> Subject | None:
 
 
 def rate_to_serve(app: AppSignals, objective: Objective) -> float | None:
-    """Return arrival + backlog / catch_up_s in rows a second; None if the arrival is unknown."""
+    """Return arrival + backlog / catch_up_s, rows per second; None if the arrival is unknown."""
     if app.arrival_rows_per_s is None:
         return None
     return app.arrival_rows_per_s + (app.backlog_rows or 0) / objective.catch_up_s
 
 
 def _predicted_rate(proposal: Proposal, operator: str) -> float | None:
-    """Return the rows a second that an operator will have to take in, as its utilisation was predicted from it."""
+    """Return the rate that an operator must take in, rows per second, from its predicted utilisation."""
     ability, used = (
         proposal.predicted.get(f"{name}/{operator}") for name in ("processing_ability_rows_per_s", "utilisation_ratio")
     )
@@ -126,7 +126,7 @@ def _draw(axes: Axes, subject: Subject) -> None:
     if subject.linear is not None and subject.ability and subject.ability_at and subject.wanted:
         label = f"linear rule (DS2): p = {subject.linear}"
         axes.axvline(subject.linear, color=ALTERNATIVE, linestyle="--", label=label)
-        # the line that the rule believes in, from the measured point on
+        # the line that the rule assumes, from the measured point on
         reach = subject.linear / subject.ability_at * subject.ability
         ends = (subject.ability_at, subject.linear), (subject.ability, reach)
         axes.plot(*ends, color=ALTERNATIVE, linewidth=1, alpha=0.6)
@@ -139,7 +139,7 @@ def _draw(axes: Axes, subject: Subject) -> None:
 
 
 def _limit(axes: Axes, proposal: Proposal, subject: Subject | None) -> None:
-    """End the axes where nothing more is to be seen: a model may reach far beyond what was chosen."""
+    """End the axes after the last relevant value: a model may reach far beyond the choice."""
     levels = [*proposal.training.get("parallelism", ())]
     if subject is not None:
         levels += [subject.change.before, subject.change.value, subject.linear or 0]

@@ -1,4 +1,4 @@
-"""State partitions by worker as rows and cells, for the console."""
+"""State partitions by executor as rows and cells, for the console."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from millrace.model.placement import KeyGroups
 
 @dataclass(frozen=True)
 class Cell:
-    """One partition where it runs.
+    """One partition on the executor that runs it.
 
     Attributes:
         partition: Its number.
         busy_s: Time that a batch keeps a core busy with it, seconds.
-        heat: The same as a share of the hottest partition's of the stage, 0..1.
-        state_bytes: Size of its state; None where it was not measured.
+        heat: The same, as a share of the hottest partition's in the stage, 0..1.
+        state_bytes: Size of its state; None if it was not measured.
     """
 
     partition: int
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class HeatRow:
-    """A worker: -1 for partitions whose executor is gone. A cell for each partition, None for those of others."""
+    """An executor, -1 if it is gone, with a cell per partition: None for partitions of other executors."""
 
     worker: int
     busy_s: float
@@ -36,7 +36,7 @@ class HeatRow:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The operators of one stage, the numbers of its partitions, and a row for each worker."""
+    """The operators of one stage, the numbers of its partitions, and one row per executor."""
 
     operators: str
     partitions: Sequence[int]
@@ -44,7 +44,7 @@ class HeatMap:
 
 
 def heat_maps(groups: KeyGroups) -> list[HeatMap]:
-    """Return a map for each stage."""
+    """Return one map per stage."""
     return [_heat_map(groups, name) for name in dict.fromkeys(groups.operator)]
 
 

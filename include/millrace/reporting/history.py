@@ -1,4 +1,4 @@
-"""What a pipeline measured over a span, what was decided meanwhile, and what it cost."""
+"""What a pipeline measured over a span, which decisions were made, and what the slots cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from millrace.model.row_wait import sustainable
 
 MOST_MOMENTS = 300
 GAP = 4.0
-"""Time between two evaluations, over the usual one, from which nothing is known of what lies between."""
+"""Gap between two evaluations, as a multiple of the usual one, from which the time in between is unknown."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What one evaluation measured; None where it could not.
+    """Measurements of one evaluation; None if unknown.
 
     Attributes:
         time: When (UTC).
@@ -42,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Mark:
-    """A Decision that changed something, or asked to: when, what became of it, and its sentence."""
+    """A Decision that changed something, or asked to: its time, action and sentence."""
 
     time: datetime
     action: Action
@@ -54,10 +54,10 @@ class History:
     """A span of one pipeline; moments and marks are in order of time.
 
     Attributes:
-        since: Its begin (UTC).
+        since: Its start (UTC).
         until: Its end (UTC).
-        moments: What was measured, a sample of all evaluations.
-        marks: What was decided.
+        moments: Measurements, a sample of all evaluations.
+        marks: Decisions.
     """
 
     since: datetime
@@ -67,34 +67,34 @@ class History:
 
     @cached_property
     def gap_s(self) -> float:
-        """Time between two moments from which nothing is known in between, seconds."""
+        """Gap between two moments from which the time in between is unknown, seconds."""
         steps = [(b.time - a.time).total_seconds() for a, b in pairwise(self.moments)]
         return GAP * float(np.median(steps)) if steps else 0.0
 
     @property
     def core_hours(self) -> float:
-        """Slots times the time that they ran for, hours."""
+        """Slots times the hours that they ran."""
         return sum(a.slots * self._step_s(a, b) for a, b in pairwise(self.moments)) / 3600
 
     @property
     def peak_core_hours(self) -> float:
-        """The same had the most slots of the span run all the time: what a fixed size for the peak costs."""
+        """The same if the most slots of the span had run all the time: the cost of a fixed size for the peak."""
         most = max((moment.slots for moment in self.moments), default=0)
         return most * sum(self._step_s(a, b) for a, b in pairwise(self.moments)) / 3600
 
     @property
     def saved_ratio(self) -> float:
-        """Share of the peak's core-hours that was not used, 0..1; 0 where nothing was measured."""
+        """Share of the peak's core-hours that was not used, 0..1; 0 if nothing was measured."""
         return 1 - self.core_hours / self.peak_core_hours if self.peak_core_hours else 0.0
 
     @property
     def days(self) -> float:
-        """Length of the span."""
+        """Length of the span, days."""
         return (self.until - self.since) / timedelta(days=1)
 
     @property
     def changes(self) -> int:
-        """How often something was changed."""
+        """Number of changes."""
         return sum(mark.action in CARRIED_OUT for mark in self.marks)
 
     def _step_s(self, a: Moment, b: Moment) -> float:
@@ -113,11 +113,11 @@ def histories(
     """Return a span of several pipelines, by name.
 
     Args:
-        tables: What was recorded.
+        tables: Control tables with the history.
         pipelines: Their names.
-        since: Begin of the span (UTC).
+        since: Start of the span (UTC).
         until: Its end (UTC).
-        most: About how many moments each is to have.
+        most: Approximate number of moments of each.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in pipelines}
     for row in tables.decisions.sample(pipelines, since, until, most) if pipelines else ():

@@ -1,4 +1,4 @@
-"""A pipeline's history as lines and marks that a page draws without a script: SVG paths in pixels."""
+"""A pipeline's history as SVG paths in pixels, which a page draws without a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH, LEFT, RIGHT, GAP = 960, 64, 12, 26
 HEIGHTS = {"rows/s": 170, "slots": 80, "rows waiting": 80}
 SPARK_WIDTH, SPARK_HEIGHT = 180, 32
 LEAST_TOP = 1e-6
-"""An axis whose values are all below ends at 1."""
+"""If all values of an axis are smaller, it ends at 1."""
 Value = Callable[[Moment], float | None]
 Axis = Callable[[datetime], float]
 CURVES: Mapping[str, Sequence[tuple[str, Value]]] = {
@@ -22,14 +22,14 @@ CURVES: Mapping[str, Sequence[tuple[str, Value]]] = {
     "slots": (("slots", lambda m: m.slots),),
     "rows waiting": (("backlog", lambda m: m.backlog),),
 }
-"""What each panel shows, by its title."""
+"""The curves of each panel, by its title."""
 STEPS_S = (60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 24 * 3600)
 LABELS = 8
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: its name, which is its colour's, and its path."""
+    """A curve: its name, which selects its colour, and its path."""
 
     name: str
     path: str
@@ -40,9 +40,9 @@ class Panel:
     """One axis with its curves.
 
     Attributes:
-        title: What the axis shows.
-        top: Where it begins.
-        bottom: Where zero is.
+        title: Quantity of the axis.
+        top: Its upper end.
+        bottom: Height of zero.
         lines: Its curves.
         ticks: Heights and labels of its grid.
     """
@@ -61,9 +61,9 @@ class Figure:
     Attributes:
         width: Its width.
         height: Its height.
-        left: Where axes begin.
-        right: Where they end.
-        panels: One below the other.
+        left: Start of the axes.
+        right: End of the axes.
+        panels: Panels, top to bottom.
         times: Positions and labels on the axis of time (UTC).
         marks: Position, action and text of each Decision.
     """
@@ -99,7 +99,7 @@ def spark(history: History) -> Figure:
 
 
 def _axis(history: History, left: float, right: float) -> Axis:
-    """Return what places times between two positions."""
+    """Return a function that places times between two positions."""
     return lambda time: left + (right - left) * ((time - history.since) / (history.until - history.since))
 
 
@@ -129,7 +129,7 @@ def _path(
     *,
     steps: bool = False,
 ) -> str:
-    """Return a curve's path; it is broken where nothing is known."""
+    """Return a curve's path, interrupted while the value is unknown."""
     words, before = [], None
     for moment in history.moments:
         known = value(moment)
@@ -150,7 +150,7 @@ def _most(history: History, values: Sequence[Value]) -> float:
 
 
 def _ticks(most: float) -> list[float]:
-    """Return round numbers from 0 to at least ``most``, four at the most."""
+    """Return at most four round numbers from 0 to at least ``most``."""
     rough = most / 3
     power = 10 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)

@@ -1,7 +1,7 @@
-"""What evaluations measured and decided as OpenTelemetry metrics, by OTLP over HTTP; nothing where no endpoint is set.
+"""Export measurements and decisions as OpenTelemetry metrics, by OTLP over HTTP; nothing if no endpoint is set.
 
 Endpoint, headers and the like are OpenTelemetry's own variables (``OTEL_EXPORTER_OTLP_ENDPOINT``). Each call is a whole
-export, as the processes of tasks are short; counters and histograms are deltas, which a collector adds up.
+export, because the processes of tasks are short. Counters and histograms are deltas, which a collector adds up.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORT_S = 2.0
-"""Longest time that a collector may keep an evaluation waiting."""
+"""Longest time that a collector may delay an evaluation."""
 LOG = logging.getLogger(__name__)
 
 
 def export_decision(decision: Decision, duration_s: float) -> None:
-    """Export a Decision and what it was made on.
+    """Export a Decision and the signals behind it.
 
     Args:
         decision: The Decision.
-        duration_s: What it took to make it, seconds.
+        duration_s: Time it took to make the Decision, seconds.
     """
     with _exported() as meter:
         if meter is None:
@@ -49,13 +49,13 @@ def export_decision(decision: Decision, duration_s: float) -> None:
 
 
 def export_changes(changes: Sequence[Reconfiguration]) -> None:
-    """Export what happened to apps.
+    """Export the changes of apps.
 
     Args:
-        changes: Changes that have come to their end; others are left out.
+        changes: Changes; those that have not ended are left out.
     """
     ended = [change for change in changes if change.outcome is not Outcome.OPEN]
-    if not ended:  # most minutes
+    if not ended:  # true in most minutes
         return
     with _exported() as meter:
         if meter is None:
@@ -83,11 +83,11 @@ def _measured(app: AppSignals, objective: Objective) -> Iterator[tuple[str, str,
 
 @contextmanager
 def _exported() -> Iterator[Meter | None]:
-    """Give a meter whose metrics are exported in the end, None without an endpoint; what fails is only logged."""
+    """Yield a meter whose metrics are exported at the end, None without an endpoint; failures are only logged."""
     if not any(os.environ.get(name) for name in ENDPOINTS):
         yield None
         return
-    # a third of a second: not for those who export nothing
+    # importing takes a third of a second, so do it only to export
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
     from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader

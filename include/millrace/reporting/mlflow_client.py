@@ -1,4 +1,4 @@
-"""MLflow's client and registry: short patience, one experiment a pipeline, models without pickle."""
+"""MLflow's client and registry: short timeouts, one experiment per pipeline, models without pickle."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "3", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-"""Seconds a request and tries besides the first: an evaluation must not wait for its notebook."""
+"""Seconds per request, and retries: an evaluation must not wait for MLflow."""
 
 MAX_PARAM = 6000
-"""Longest parameter that MLflow's stores take."""
+"""Longest parameter that MLflow's stores accept."""
 
 MATERIAL_RATIO = 0.05
-"""A level whose mean processing ability moved by more than this share is news; repeats scatter by about 1 %."""
+"""A level is news if its mean throughput moved by more than this share; repeats scatter by about 1 %."""
 
 TRUSTED = ("sklearn.", "skopt.", "numpy.", "scipy.")
-"""Where a surrogate's types may come from: skops names what it would run, and nothing else is ever loaded."""
+"""Modules that a surrogate's types may come from: skops names what it would run, and nothing else is ever loaded."""
 
 CHAMPION = "champion"
 TRAINING_TAG = "millrace.training"
@@ -42,19 +42,19 @@ def connect(uri: str) -> MlflowClient:
 
 
 def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> str:
-    """Return the id of a pipeline's experiment, made if there is none yet and restored if it was deleted.
+    """Return the id of a pipeline's experiment; a missing one is created, a deleted one restored.
 
     MLflow refuses runs in a deleted experiment, and another experiment of its name.
 
     Args:
-        client: MLflow's.
-        pipeline: Name of the pipeline; also of the experiment.
-        artifacts: Where a new experiment keeps its artifacts; None lets the server decide.
+        client: MLflow's client.
+        pipeline: Name of the pipeline and of the experiment.
+        artifacts: Location of a new experiment's artifacts; None lets the server decide.
     """
     known = client.get_experiment_by_name(pipeline)
     if known is not None:
         if known.lifecycle_stage == "deleted":
-            LOG.info("MLflow's experiment %s was deleted, and is restored with its runs", pipeline)
+            LOG.info("MLflow's experiment %s had been deleted; it is restored with its runs", pipeline)
             client.restore_experiment(known.experiment_id)
         return str(known.experiment_id)
     return str(client.create_experiment(pipeline, artifact_location=artifacts and f"{artifacts}/{pipeline}"))
@@ -68,7 +68,7 @@ def params(values: Mapping[str, object]) -> list[Any]:
 
 
 def metrics(values: Mapping[str, float | None]) -> list[Any]:
-    """Return metrics as MLflow's entities; what is None is left out."""
+    """Return metrics as MLflow's entities, without those that are None."""
     from mlflow.entities import Metric
 
     now_ms = int(time.time() * 1000)
@@ -82,7 +82,7 @@ def line(error: Exception) -> str:
 
 Training = Mapping[str, tuple[float, ...]]
 Fit = Callable[[Training], Any]
-"""Returns the fitted surrogate (a scikit-learn estimator) of columns ``parallelism`` and ``processing_ability``."""
+"""Returns the surrogate (a scikit-learn estimator) fitted on ``parallelism`` and ``processing_ability``."""
 
 
 def model_name(pipeline: str, app: str) -> str:
@@ -91,14 +91,14 @@ def model_name(pipeline: str, app: str) -> str:
 
 
 def register(client: MlflowClient, run_id: str, name: str, training: Training, fit: Fit) -> str | None:
-    """Return the version of the champion for this training data, registering a new one where there is news.
+    """Return the champion's version for this training data, registering a new one if the data is news.
 
     Args:
         client: MLflow's client; its tracking URI is used for the registry too.
         run_id: The run that the model belongs to.
         name: Registered name.
         training: Columns ``parallelism`` and ``processing_ability`` of equal length.
-        fit: Makes the surrogate.
+        fit: Fits the surrogate.
     """
     levels = level_means(training)
     if not levels:
@@ -113,7 +113,7 @@ def register(client: MlflowClient, run_id: str, name: str, training: Training, f
 
 
 def level_means(training: Training) -> dict[str, float]:
-    """Return the mean processing ability of each p, by p as text."""
+    """Return the mean throughput of each p, by p as text."""
     points: dict[str, list[float]] = {}
     for p, ability in zip(training.get("parallelism", ()), training.get("processing_ability", ()), strict=True):
         points.setdefault(f"{p:g}", []).append(ability)
@@ -121,7 +121,7 @@ def level_means(training: Training) -> dict[str, float]:
 
 
 def material(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
-    """Say whether training data changed enough for a model of its own."""
+    """Return whether training data changed enough for a new model."""
     if old.keys() != new.keys():
         return True
     return any(abs(new[p] - old[p]) > MATERIAL_RATIO * abs(old[p]) for p in old)
@@ -146,7 +146,7 @@ def _log(client: MlflowClient, run_id: str, name: str, model: Any) -> str:
 
     mlflow.set_tracking_uri(client.tracking_uri)
     mlflow.set_registry_uri(client.tracking_uri)
-    # skops asks every module there is for every name it stores; Airflow's lazy ones answer with a warning each
+    # skops looks up every name in every loaded module; each of Airflow's lazy ones answers with a warning
     with warnings.catch_warnings(action="ignore"):
         types = io.get_untrusted_types(data=io.dumps(model))
         strange = [t for t in types if not t.startswith(TRUSTED)]

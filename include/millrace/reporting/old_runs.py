@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 PAGE = 200
 MOST_RUNS = 5_000
-"""Runs that are looked at in a night."""
+"""Most runs to check per night."""
 MODELS = "name LIKE 'millrace-%'"
 
 
 def delete_old_runs(uri: str, before: datetime) -> int:
-    """Mark runs of Decisions that began before a time as deleted, and return how many; ``mlflow gc`` frees their space.
+    """Mark runs of Decisions that started before a time as deleted, and return how many; ``mlflow gc`` frees the space.
 
-    A run stays that an alias of a registered model leads to: the champion is loaded from it.
+    A run stays if an alias of a registered model leads to it: the champion is loaded from it.
 
     Args:
         uri: Tracking URI, also of the registry.
-        before: Earliest start (UTC) that is kept.
+        before: Earliest start (UTC) to keep.
 
     Raises:
         MillraceError: If the server cannot be reached, or refuses.

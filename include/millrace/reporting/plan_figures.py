@@ -1,4 +1,4 @@
-"""Pictures of plans and joins: where state partitions run, what ingest nodes are to get, what join workers keep."""
+"""Draw plans and joins: where state partitions run, what ingest nodes will get, what join workers keep."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 COLOURS = "viridis"
 
 MOST_LINES = 10
-"""Nodes that are drawn one by one; of more, the fullest ones are, and the span of the others."""
+"""Nodes that are drawn one by one. If there are more, only the fullest are, with the span of the others."""
 
 
 def placement_figure(plan: PlacementPlan) -> Figure:
-    """Return two heat maps of workers x state partitions, one colour scale, what keeps a worker busy beside each row.
+    """Return two heat maps of executors x state partitions, one colour scale, each row with its executor's busy time.
 
-    Partitions are in the order of the worker that they are to run on, heaviest first, so that the plan shows as blocks.
+    Partitions are ordered by their planned executor, heaviest first, so the plan shows as blocks.
     """
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
@@ -49,14 +49,14 @@ def placement_figure(plan: PlacementPlan) -> Figure:
         title = f"{word}: the stateful part of a batch takes {batch_s:.1f} s{proven}"
         axes.set_title(title, fontsize="medium", loc="left")
     cores = "core" if plan.cores == 1 else f"{plan.cores} cores"
-    below.set_xlabel(f"{len(busy)} state partitions; beside each worker what a batch keeps its {cores} busy")
+    below.set_xlabel(f"{len(busy)} state partitions; next to each worker: how long a batch keeps its {cores} busy")
     if image is not None:
         figure.colorbar(image, ax=[above, below], label="busy time of a partition in a batch (s)")
     return figure
 
 
 def admission_figure(plan: AdmissionPlan) -> Figure:
-    """Return two charts over time: rates of all streams, forecast and arrived; rates of each node and its capacity."""
+    """Return two charts over time: rates of all streams, forecast and arrived; rates of each node, and its capacity."""
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
     figure = Figure(figsize=(10, 7), layout="constrained")
@@ -67,7 +67,7 @@ def admission_figure(plan: AdmissionPlan) -> Figure:
         axes.set_ylabel("rows/s of event time")
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-        # beside the chart: lines that rise would cross it anywhere inside
+        # outside the chart: rising lines could cross it anywhere inside
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
         _dates(axes)
     return figure
@@ -101,11 +101,11 @@ def _ahead(axes: Axes, plan: AdmissionPlan) -> None:
     title = f"{plan.split} ingest nodes by {plan.method}: at most {100 * plan.highest_load:.0f} % of a node"
     fits = f"within capacity for {plan.holds} of the next {plan.ahead} periods"
     axes.set_title(f"{title}, {fits}", fontsize="medium", loc="left")
-    axes.set_xlabel("event time (UTC); in brackets the streams of a node")
+    axes.set_xlabel("event time (UTC); in parentheses: streams of a node")
 
 
 def _edges(plan: AdmissionPlan, first: int, last: int) -> NDArray[np.datetime64]:
-    """Return the begins of periods, counted from the plan's own, and the end of the last one."""
+    """Return the starts of periods, counted from the plan's own, and the end of the last one."""
     begin = np.datetime64(plan.since.astimezone(UTC).replace(tzinfo=None), "s")
     return begin + np.arange(first, last + 1) * np.timedelta64(plan.period_s, "s")
 
@@ -119,10 +119,10 @@ def _dates(axes: Axes) -> None:
 
 
 def join_figure(signals: JoinSignals, workers: int) -> Figure:
-    """Return a bar for each worker's window, with the capacity and the offered load a worker, now and afterwards.
+    """Return one bar per worker's window, with the capacity and the offered load per worker, now and afterwards.
 
     Args:
-        signals: What was measured.
+        signals: The join's signals.
         workers: Workers that the decision leads to, >= 1.
     """
     from matplotlib.figure import Figure  # no pyplot: no display, no global state

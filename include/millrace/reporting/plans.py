@@ -1,4 +1,4 @@
-"""What a run tells of plans that are advised and of a stream join: parameters, metrics, files and pictures."""
+"""Log advised plans and stream joins to a run: parameters, metrics, files and pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kind:
     """A kind of plan.
 
     Attributes:
-        name: The field of a Proposal that it stands in, and what its entries begin with.
+        name: The field of a Proposal that holds it, and the prefix of its entries.
         params: Its fields that are parameters.
         metrics: Its fields that are metrics.
         figure: Draws it.
@@ -51,7 +51,7 @@ KINDS = (
 
 
 def plan_params(proposals: Sequence[Proposal]) -> Mapping[str, object]:
-    """Return the parameters of all plans; ``none`` for what is not set."""
+    """Return the parameters of all plans; ``none`` if unset."""
     return {
         f"{kind.name}.{name}": "none" if (value := getattr(plan, name)) is None else value
         for kind, _, plan in _plans(proposals)
@@ -82,7 +82,7 @@ FIGURE = "join-workers.png"
 
 
 def join_metrics(decision: Decision) -> Mapping[str, float | None]:
-    """Return what was measured of the join: settings in force, tau of its window, what was offered."""
+    """Return the join's measurements: settings in force, tau of its window, what was offered."""
     join = decision.signals.join if decision.signals else None
     if join is None:
         return {}

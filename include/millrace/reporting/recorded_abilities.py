@@ -1,8 +1,8 @@
-"""What an app can do at any number of slots, from what was recorded of it.
+"""Estimate an app's throughput at any number of slots from its recording.
 
-At levels that ran it is the mean of what was measured there. Between them log PA is interpolated over log p; beyond
-them it goes on as p^0.9, the prior that tuners begin with: a recording cannot tell what never ran. The fixed cost of a
-batch is interpolated likewise and stays what it was at the outermost level, for it hardly depends on p.
+At levels that ran, it is the mean of the measurements there. Between levels, log PA is interpolated over log p. Beyond
+them it continues as p^0.9, the prior that tuners start with, because a recording cannot show what never ran. The fixed
+cost of a batch is also interpolated over log p. Beyond the outermost level it is constant, as it barely depends on p.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ EXPONENT = 0.9
 """e in PA(p) ~ p^e beyond the levels that ran."""
 
 UNKNOWN_ERROR = 0.05
-"""Relative standard error of a processing ability whose recorded points tell none."""
+"""Relative standard error of a throughput if the recorded points have none."""
 
 
 @dataclass(frozen=True)
 class RecordedAbilities:
-    """One app's abilities.
+    """One app's throughput by level.
 
     Attributes:
-        rates: Mean PA by the p that ran, rows a second, > 0.
+        rates: Mean PA by the p that ran, rows per second, > 0.
         fixed_s: Mean o(p) by the p that ran, seconds, >= 0.
         error_ratio: Mean relative standard error of a measured PA, > 0.
-        batch_rows: Rows of a full batch where the source is read in limited batches; None where it is not.
-        tasks: Most tasks that the source's splits gave; None where they never were fewer than the slots.
-        busy_per_use: slot_busy_ratio that goes with a utilisation of 1: useful time covers a batch only in part.
+        batch_rows: Rows of a full batch if the source is read in limited batches; None if it is not.
+        tasks: Most tasks that the source's splits gave; None if they were never fewer than the slots.
+        busy_per_use: slot_busy_ratio at a utilisation of 1: useful time covers only part of a batch.
     """
 
     rates: Mapping[int, float] = field(default_factory=dict)
@@ -45,11 +45,11 @@ class RecordedAbilities:
     busy_per_use: float = 1.0
 
     def ran(self, slots: int) -> int:
-        """Return the p that really runs on so many slots, >= 1."""
+        """Return the p that really runs on a number of slots, >= 1."""
         return slots if self.tasks is None else min(slots, self.tasks)
 
     def rate(self, p: int) -> float | None:
-        """Return PA(p), rows a second; None if no level was ever measured."""
+        """Return PA(p), rows per second; None if no level was ever measured."""
         if not self.rates or p in self.rates:
             return self.rates.get(p)
         levels = sorted(self.rates)
@@ -65,17 +65,17 @@ class RecordedAbilities:
         return float(np.interp(math.log(p), np.log(levels), [self.fixed_s[q] for q in levels]))
 
     def capacity(self, p: int, batches: int) -> Capacity | None:
-        """Return what an evaluation would have fitted at p from so many batches; None if no level was ever measured."""
+        """Return the capacity that an evaluation would have fitted at p; None if no level was ever measured."""
         rate = self.rate(p)
         return None if rate is None else Capacity(p, self.fixed(p), rate, rate * self.error_ratio, max(1, batches))
 
     def sustained(self, capacity: Capacity) -> float:
-        """Return the rate that an app sustains, rows a second: below PA where each limited batch pays o(p) anew."""
+        """Return the rate that an app sustains, rows per second: below PA if each limited batch costs o(p)."""
         return throughput(capacity.rows_per_s, capacity.fixed_s, self.batch_rows)
 
 
 def abilities(app: str, evaluations: Sequence[Signals]) -> RecordedAbilities:
-    """Return an app's abilities from its recorded evaluations.
+    """Return an app's throughput by level from its recorded evaluations.
 
     Args:
         app: Its name.

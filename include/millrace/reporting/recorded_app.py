@@ -1,11 +1,11 @@
-"""One app in an evaluation that never happened: what was recorded of its load, on other slots.
+"""Model an app in an evaluation that never happened: its recorded load, on other slots.
 
-Symbols: lambda rows a second that arrived (as recorded), T seconds since the evaluation before, d seconds of it
-without a driver, p what ran, r(p) the rate that p sustains, B rows waiting.
+Symbols: lambda rows per second that arrived (as recorded), T seconds since the evaluation before, d seconds of it
+without a driver, p the parallelism that ran, r(p) the rate that p sustains, B rows waiting.
 
     B' = max(B + lambda T - r(p) (T - d), lambda o(p) / (1 - rho))
 The second term is what always waits when a batch ends: the rows that came during it (rho = lambda / PA(p), at most
-95 %), as far as there are so many.
+95 %), but no more than there are.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from millrace.model.signals import AppSignals, Capacity, Objective
 from millrace.reporting.recorded_abilities import RecordedAbilities
 
 LEAST_ROOM = 0.05
-"""1 - rho at which a batch counts as endless: no app is planned any nearer to its limit."""
+"""1 - rho from which a batch counts as endless: no app is planned any closer to its limit."""
 
 LEAST_BATCH_S = 0.05
-"""No micro-batch is shorter, whatever was fitted."""
+"""No micro-batch is shorter, whatever the fit says."""
 
 UNSETTLED_BATCHES = 3
 """Batches after a restart before figures are trusted: the first is cold, and two healthy ones must follow."""
@@ -32,7 +32,7 @@ class Waiting:
 
     Attributes:
         rows: B, >= 0; None if unknown.
-        before: B when the last restart of the replay began.
+        before: B when the last restart of the replay started.
         lag: Rows that this restart kept waiting and that have not drained since.
     """
 
@@ -41,11 +41,11 @@ class Waiting:
     lag: float = 0.0
 
     def restarted(self, kept: float) -> Waiting:
-        """Return the state at a restart that keeps so many rows waiting."""
+        """Return the state at a restart that keeps a number of rows waiting."""
         return replace(self, before=self.rows or 0.0, lag=kept)
 
     def now(self, rows: float) -> Waiting:
-        """Return the state with other rows waiting: what has drained once never comes back as lag."""
+        """Return the state with other rows waiting: lag that has drained never comes back."""
         return replace(self, rows=rows, lag=min(self.lag, max(0.0, rows - self.before)))
 
 
@@ -56,7 +56,7 @@ class Span:
     Attributes:
         length_s: T, > 0.
         down_s: d, 0..T.
-        since_ready_s: Time since the replay's last restart was over, negative while it is not; None without one.
+        since_ready_s: Time since the replay's last restart ended, negative before that; None without one.
     """
 
     length_s: float
@@ -70,12 +70,12 @@ def planned_rows(arrival: float, fixed_s: float, objective: Objective) -> float:
 
 
 def usual_batch_s(arrival: float, capacity: Capacity) -> float:
-    """Return how long a batch lasts that takes what came during the one before it, seconds."""
+    """Return the duration of a batch that reads what came during the batch before, seconds."""
     return capacity.fixed_s / max(LEAST_ROOM, 1 - arrival / capacity.rows_per_s)
 
 
 def unsettled(arrival: float, capacity: Capacity | None, span: Span) -> bool:
-    """Say whether the last restart is too recent for figures that can be trusted."""
+    """Return whether the last restart is too recent for figures to be trusted."""
     if span.since_ready_s is None:
         return False
     needed_s = UNSETTLED_BATCHES * usual_batch_s(arrival, capacity) if capacity else 0.0
@@ -85,14 +85,14 @@ def unsettled(arrival: float, capacity: Capacity | None, span: Span) -> bool:
 def modelled(
     recorded: AppSignals, slots: int, waiting: Waiting, abilities: RecordedAbilities, objective: Objective, span: Span
 ) -> tuple[AppSignals, Waiting]:
-    """Return what would have been measured on other slots, and what waits afterwards.
+    """Return the signals that other slots would have given, and what waits afterwards.
 
     Args:
-        recorded: What was measured.
+        recorded: Recorded signals.
         slots: Slots of the replay, >= 1.
-        waiting: What waited at the evaluation before.
-        abilities: What the app can do.
-        objective: The owner's.
+        waiting: Rows waiting at the evaluation before.
+        abilities: The app's throughput by level.
+        objective: The pipeline's objective.
         span: The time that the evaluation stands for.
     """
     p, arrival = abilities.ran(slots), recorded.arrival_rows_per_s
@@ -140,7 +140,7 @@ def modelled(
 
 @dataclass(frozen=True)
 class Load:
-    """What an app of a known capacity makes of what arrives in a span."""
+    """The load of one span on an app of a known capacity."""
 
     arrival: float
     capacity: Capacity
@@ -153,13 +153,13 @@ class Load:
         return self.span.length_s - self.span.down_s
 
     def rows_after(self, rows: float) -> float:
-        """Return B' where B rows waited."""
+        """Return B' for B waiting rows."""
         most = rows + self.arrival * self.span.length_s
         left = most - self.abilities.sustained(self.capacity) * self.serving_s
         return max(left, min(most, self.arrival * usual_batch_s(self.arrival, self.capacity)))
 
     def batches(self, processed: float, rows: float) -> int:
-        """Return the batches in which so many rows were processed, where so many are left waiting."""
+        """Return the number of batches that processed these rows, if ``rows`` are left waiting."""
         if processed < 1 or self.serving_s <= 0:
             return 0
         limit = self.abilities.batch_rows
@@ -169,7 +169,7 @@ class Load:
 
 
 def _basis(recorded: ArrivalBasis) -> ArrivalBasis:
-    """Return how the load is known: that of a replay is the recorded one, even where more may have arrived."""
+    """Return how the load is known: a replay's load is the recorded one, even if more may have arrived."""
     return ArrivalBasis.READ if recorded is ArrivalBasis.AT_LEAST else recorded
 
 
@@ -188,7 +188,7 @@ def _unknown(blank: AppSignals) -> AppSignals:
 
 
 def _share_above(limit: float, begin: float, end: float) -> float:
-    """Return the share of the time in which a quantity that went evenly from one value to another was above a limit."""
+    """Return the share of time that a value moving evenly from ``begin`` to ``end`` was above a limit."""
     low, high = min(begin, end), max(begin, end)
     if low > limit:
         return 1.0

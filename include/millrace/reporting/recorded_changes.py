@@ -1,4 +1,4 @@
-"""What happened to a replayed pipeline: recorded restarts as long as it follows the recording, its own ones else."""
+"""History of a replayed pipeline: recorded restarts while it follows the recording, its own ones otherwise."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from millrace.model.decision import RESTART, Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 
 DOWNTIME_S = 6.0
-"""Downtime of a restart where none was recorded: the middle of what unchanged scripts take (T2)."""
+"""Downtime of a restart if none was recorded: the middle of what unchanged scripts take (T2)."""
 
 TAKES_S = 15.0
-"""Time from a restart's start to its end where none was recorded: the successor starts before the predecessor stops."""
+"""Duration of a restart if none was recorded; the successor starts before the predecessor stops."""
 
 
 class RecordedChanges:
     """Reconfigurations as the replay knows them.
 
     Args:
-        recorded: The pipeline's own, in any order.
+        recorded: The pipeline's Reconfigurations, in any order.
         downtime_s: Downtime of a modelled restart; by default the median of the recorded ones.
     """
 
@@ -37,14 +37,14 @@ class RecordedChanges:
         self._own: list[Reconfiguration] = []  # newest first
 
     def known(self, now: datetime) -> tuple[Reconfiguration, ...]:
-        """Return what had begun before a time, newest first, each as it was known then."""
+        """Return the changes that had started before a time, newest first, each as it was known then."""
         since = self._since
         recorded = [c for c in self._recorded if c.started < now and (since is None or c.started >= since)]
         own = [c for c in self._own if c.started < now]
         return (*(_as_of(c, now) for c in recorded), *own) if self._following else tuple(own)
 
     def leave(self, now: datetime) -> None:
-        """Follow the recording no more: what it does from now on happens to the recording alone."""
+        """Stop following the recording: its later changes do not happen to the replay."""
         self._own, self._following = list(self.known(now)), False
 
     def follow(self, now: datetime) -> None:
@@ -52,13 +52,13 @@ class RecordedChanges:
         self._following, self._since = True, now
 
     def add(self, changes: Sequence[Reconfiguration]) -> None:
-        """Take up what the replay itself did."""
+        """Add changes that the replay itself made."""
         self._own = [*changes, *self._own]
 
     def restarts(
         self, before: Deployment, after: Deployment, decision_id: str, now: datetime
     ) -> tuple[Reconfiguration, ...]:
-        """Return what it takes to come from one Deployment to another, one entry an app that differs."""
+        """Return the restarts from one Deployment to another, one entry per app that differs."""
         return tuple(
             Reconfiguration(
                 pipeline=after.pipeline,

@@ -1,12 +1,12 @@
-"""A plant made of what was recorded: it answers a tuner with what was measured, as long as that is an answer.
+"""A plant made of a recording: it answers a tuner with recorded signals for as long as they are valid.
 
-While the replay has decided as the recording did, recorded signals are passed on untouched, and what happened to the
+While the replay decides as the recording did, recorded signals are passed on unchanged, and what happened to the
 pipeline happens to the replay: a version that failed, a person's launch. So the tuner that made the recording repeats
-itself. From the first other decision on, the replay runs a Deployment of its own and its evaluations are modelled:
-load as recorded, ability at the other slots from what the pipeline itself has shown (:mod:`.recorded_abilities`),
-backlog and restarts followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). Where the slots are the recorded ones
-again and about as many rows wait, recorded signals count again; only the observations stay the replay's own, for it
-cannot know a level that it never ran.
+itself. From the first different decision on, the replay has its own Deployment, and its evaluations are modelled. The
+load is the recorded one. Throughput at other slots comes from what the pipeline itself has shown
+(:mod:`.recorded_abilities`). Backlog and restarts are followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). If the
+slots match the recording again and about as many rows wait, recorded signals are used again. Only the observations stay
+the replay's own, because it cannot know a level that it never ran.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millrace.reporting.recorded_changes import RecordedChanges
 
 
 class RecordedPlant:
-    """A pipeline's recorded evaluations as a plant. Each :meth:`observe` goes one evaluation further.
+    """A pipeline's recorded evaluations as a plant; each :meth:`observe` advances by one evaluation.
 
     Args:
         evaluations: Recorded Decisions with signals, oldest first, at least one.
@@ -61,7 +61,7 @@ class RecordedPlant:
 
     @property
     def deployment(self) -> Deployment:
-        """What the replay is to run at the present evaluation."""
+        """The Deployment that the replay runs at the present evaluation."""
         return self._deployment
 
     @property
@@ -81,24 +81,24 @@ class RecordedPlant:
 
     @property
     def span_s(self) -> float:
-        """Time that the present evaluation stands for, seconds: since the one before it, at most its own period."""
+        """Time that the present evaluation covers, seconds: since the one before it, at most its own period."""
         signals = _signals(self.recorded)
         period_s = signals.period_s
         if self._index == 0:
             return max(period_s, 1.0)
         gap_s = (signals.until - _signals(self._evaluations[self._index - 1]).until).total_seconds()
-        # after a pause of the loop, or a stop of the pipeline, nobody knows what ran meanwhile
+        # after a pause of the loop, or a stop of the pipeline, it is unknown what ran in between
         return max(min(gap_s, period_s), 1.0)
 
     def observe(self, since: Cursor) -> Signals:
         """Return the next evaluation.
 
         Args:
-            since: Not used: evaluations come in the order in which they were recorded.
+            since: Not used: evaluations come in their recorded order.
 
         Raises:
             NotReady: Quietly, after the last evaluation.
-            MillraceError: If an evaluation had to be modelled of an app whose operators own their p.
+            MillraceError: If an evaluation had to be modelled for an app whose operators own their p.
         """
         if self._index + 1 >= len(self._evaluations):
             raise NotReady("the recording ends here")
@@ -120,7 +120,7 @@ class RecordedPlant:
         return self._signals
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
-        """Run ``target`` from the present evaluation on and say what happened, one entry an app that differs."""
+        """Run ``target`` from the present evaluation on and return what happened, one entry per app that differs."""
         before, evaluation = self._deployment, self.recorded
         self._versions += 1
         self._deployment = replace(target, version=self._versions)
@@ -128,7 +128,7 @@ class RecordedPlant:
         return self._applied
 
     def ability(self, app: AppSignals) -> float | None:
-        """Return the rate that an app sustains at what it ran with, rows a second; None if not known."""
+        """Return the rate that an app sustains at what it ran with, rows per second; None if unknown."""
         known = self._abilities.get(app.app, RecordedAbilities())
         capacity = app.capacity or known.capacity(app.parallelism or known.ran(app.slots), 1)
         return None if capacity is None else known.sustained(capacity)
@@ -137,14 +137,14 @@ class RecordedPlant:
         return self._deployments[self._evaluations[index].base_version or 0]
 
     def _take_leave(self) -> None:
-        """Close the present evaluation: where the replay has decided other than the recording, it goes its own way."""
+        """Close the present evaluation; leave the recording if the replay has decided differently."""
         evaluation, signals = self.recorded, self._signals
         assert signals is not None  # noqa: S101 - there is a present evaluation
         if self._following and _wanted(self._deployment) != _wanted(_decided(evaluation, self._base(self._index))):
             if any(app.parallelism for app in self._deployment.apps.values()):
                 raise MillraceError(
                     "pipeline", evaluation.pipeline, "one whose app is sized as a whole (slots)",
-                    "A recording does not tell what single operators would do at another p; use the simulator.",
+                    "A recording does not show how single operators perform at another p; use the simulator.",
                 )  # fmt: skip
             self._following = False
             self.history.leave(evaluation.time)
@@ -186,7 +186,7 @@ class RecordedPlant:
         return unsettled(app.arrival_rows_per_s or 0.0, capacity, span)
 
     def _rejoins(self, signals: Signals) -> bool:
-        """Say whether the replay has come to where the recording is: same slots at rest, about as many rows waiting."""
+        """Return whether the replay matches the recording again: same slots at rest, about as many rows waiting."""
         recorded, base = _signals(self.recorded), self._base(self._index)
         ran = self._deployments.get(recorded.deployment_version)
         if signals.settling or ran is None or ran.apps != base.apps:

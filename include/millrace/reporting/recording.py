@@ -1,4 +1,4 @@
-"""What was recorded of a pipeline: its evaluations, and all that they were decided by. Only read, never written."""
+"""Read what was recorded of a pipeline: its evaluations, and everything that they were decided by."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) ->
     newest = tables.decisions.last_evaluation(pipeline, until)
     if newest is None:
         raise MillraceError(
-            "pipeline", pipeline, f"one that was evaluated before {_text(until)}",
+            "pipeline", pipeline, f"a pipeline that was evaluated before {_text(until)}",
             f"Launch it with ./millrace trigger {pipeline}, and wait for its first evaluation.",
         )  # fmt: skip
     return newest.time

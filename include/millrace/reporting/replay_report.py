@@ -1,4 +1,4 @@
-"""A replay for a person, a spreadsheet and a program: sentences, tables, the picture, and its run in MLflow."""
+"""Show a replay to a person, a spreadsheet and a program: sentences, tables, the picture, and its run in MLflow."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ EVALUATION_COLUMNS = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelle
 
 
 def summary(backtest: Backtest) -> str:
-    """Return what came of a replay, in two sentences at most."""
+    """Return the result of a replay, in at most two sentences."""
     evaluations, was, would = backtest.evaluations, backtest.recorded, backtest.replayed
     begin, end = evaluations[0].time, evaluations[-1].time
     saved = would.core_s / was.core_s - 1 if was.core_s else 0.0
     parts = [
-        f"{would.reconfigurations} reconfiguration{_s(would.reconfigurations)} where {was.reconfigurations} "
-        f"{'was' if was.reconfigurations == 1 else 'were'} made",
-        f"{would.core_s:,.0f} core-seconds where {was.core_s:,.0f} were used ({saved:+.0%})",
-        f"{would.under_provisioned} evaluation{_s(would.under_provisioned)} with too few slots where there "
-        f"{'was' if was.under_provisioned == 1 else 'were'} {was.under_provisioned}",
-        f"at most {would.peak_slots} slot{_s(would.peak_slots)} where there were {was.peak_slots}",
+        f"{would.reconfigurations} reconfiguration{_s(would.reconfigurations)} instead of {was.reconfigurations}",
+        f"{would.core_s:,.0f} core-seconds instead of {was.core_s:,.0f} ({saved:+.0%})",
+        f"{would.under_provisioned} evaluation{_s(would.under_provisioned)} with too few slots "
+        f"instead of {was.under_provisioned}",
+        f"at most {would.peak_slots} slot{_s(would.peak_slots)} instead of {was.peak_slots}",
     ]
     text = (
         f"On {len(evaluations)} evaluation{_s(len(evaluations))} of {backtest.pipeline} from {begin:%Y-%m-%d %H:%M} to "
-        f"{end:%Y-%m-%d %H:%M} UTC, {backtest.tuner} would have decided on the same slots at {backtest.agreed}: "
+        f"{end:%Y-%m-%d %H:%M} UTC, {backtest.tuner} would have chosen the same slots in {backtest.agreed}, with "
         f"{', '.join(parts)}."
     )
     if not backtest.modelled:
-        return f"{text} Every evaluation is a recorded one."
+        return f"{text} Every evaluation is as recorded."
     few = backtest.modelled == 1
     return (
-        f"{text} {backtest.modelled} evaluation{' is' if few else 's are'} modelled, for other slots ran than recorded."
+        f"{text} {backtest.modelled} evaluation{' is' if few else 's are'} modelled, because slots differ from the "
+        "recording."
     )
 
 
 def summarise(backtest: Backtest, time: datetime, run_id: str | None) -> BacktestSummary:
-    """Return what is kept of a replay beside its MLflow run."""
+    """Return what is kept of a replay in addition to its MLflow run."""
     figures = {name: value for name, value in backtest.figures.items() if name != "looks"}
     return BacktestSummary(
         backtest.pipeline, time, backtest.tuner, backtest.options, summary(backtest), figures, run_id
@@ -85,7 +85,7 @@ def plain(backtest: Backtest) -> Mapping[str, Any]:
 
 
 def as_csv(backtest: Backtest) -> str:
-    """Return a replay as a table, one row an evaluation."""
+    """Return a replay as a table, one row per evaluation."""
     out = io.StringIO()
     names = [*EVALUATION_COLUMNS, *(f"{result}_{name}" for result in RESULTS for name in RESULT_COLUMNS)]
     writer = csv.writer(out, lineterminator="\n")
@@ -99,7 +99,7 @@ def as_csv(backtest: Backtest) -> str:
 
 
 def totals(backtest: Backtest) -> Iterator[tuple[str, str, str]]:
-    """Yield the figures as rows of a table: what it is, what was done, what would have been done."""
+    """Yield the figures as rows of a table: name, what was done, what would have been done."""
     was, would = backtest.recorded, backtest.replayed
     yield "reconfigurations", f"{was.reconfigurations}", f"{would.reconfigurations}"
     yield "core-seconds", f"{was.core_s:,.0f}", f"{would.core_s:,.0f}"
@@ -112,7 +112,7 @@ def _columns(of: object, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _inert(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula, whatever an error's text begins with."""
+    """Return a cell that no spreadsheet takes for a formula, however an error's text starts."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
 
@@ -130,7 +130,7 @@ def replay_figure(backtest: Backtest) -> Figure:
     rates, slots, waiting = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
     times = [evaluation.time for evaluation in evaluations]
     load = [_number(k.arrival_rows_per_s) for k in evaluations]
-    rates.plot(times, load, color=ARRIVAL, label="rows that arrive", zorder=3)
+    rates.plot(times, load, color=ARRIVAL, label="arriving rows", zorder=3)
     rates.set_ylabel("rows/s")
     slots.set(ylabel="slots", ylim=(0, max(backtest.recorded.peak_slots, backtest.replayed.peak_slots) + 0.5))
     waiting.set_ylabel("rows waiting")
@@ -138,7 +138,7 @@ def replay_figure(backtest: Backtest) -> Figure:
         results = [getattr(evaluation, name) for evaluation in evaluations]
         line: dict[str, Any] = {"color": colour, "linestyle": style, "label": name}
         able = [_number(r.ability_rows_per_s) for r in results]
-        rates.plot(times, able, drawstyle="steps-pre", **(line | {"label": f"what {name} slots sustain"}))
+        rates.plot(times, able, drawstyle="steps-pre", **(line | {"label": f"sustainable with {name} slots"}))
         slots.plot(times, [r.decided for r in results], drawstyle="steps-post", **line)
         waiting.plot(times, [_number(r.backlog_rows) for r in results], **line)
     for axes in (rates, waiting):
@@ -152,13 +152,13 @@ def replay_figure(backtest: Backtest) -> Figure:
     waiting.xaxis.set_major_locator(locator)
     waiting.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     waiting.set_xlabel("time (UTC)")
-    shaded = "; shaded: modelled, for other slots ran than recorded" if backtest.modelled else ""
-    rates.set_title(f"{backtest.pipeline}: {backtest.tuner} beside what was done{shaded}", fontsize="medium")
+    shaded = "; shaded: modelled, because slots differ from the recording" if backtest.modelled else ""
+    rates.set_title(f"{backtest.pipeline}: {backtest.tuner} compared with the recording{shaded}", fontsize="medium")
     return figure
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that a figure cannot be written to, before any work is done.
+    """Refuse a file that no figure can be written to, before any work is done.
 
     Raises:
         MillraceError: If its folder does not exist, or its ending is no known format.
@@ -199,10 +199,10 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
     Args:
         uri: Tracking URI; None logs nothing.
         backtest: The replay.
-        artifacts: Where a new experiment keeps its artifacts; the server decides by default.
+        artifacts: Location of a new experiment's artifacts; the server decides by default.
 
     Returns:
-        The run's id; None if there is no MLflow, or it is out of reach: a replay is shown all the same.
+        The run's id; None if there is no MLflow, or it cannot be reached. The replay is shown anyway.
     """
     if uri is None:
         return None
@@ -229,6 +229,6 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
         client.log_figure(run_id, replay_figure(backtest), "replay.png")
         client.set_terminated(run_id)
     except Exception as error:
-        LOG.warning("MLflow at %s: the replay is not logged whole: %s", uri, line(error))
+        LOG.warning("MLflow at %s: the replay is only partly logged: %s", uri, line(error))
         return None
     return run_id

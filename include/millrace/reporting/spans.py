@@ -1,6 +1,6 @@
-"""What an evaluation decided and what changed, on the OpenTelemetry span that Airflow opens for each task.
+"""Describe decisions and changes on the OpenTelemetry span that Airflow opens for each task.
 
-Airflow exports it where its section ``traces`` says so; elsewhere the span records nothing.
+Airflow exports the span if its section ``traces`` says so; otherwise it records nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from millrace.model.decision import Decision, Reconfiguration
 
 
 def describe_decision(decision: Decision) -> None:
-    """Say on the task's span what was decided."""
+    """Describe a Decision on the task's span."""
     from opentelemetry import trace
 
     trace.get_current_span().set_attributes(
@@ -26,7 +26,7 @@ def describe_decision(decision: Decision) -> None:
 
 
 def add_changes(changes: Iterable[Reconfiguration]) -> None:
-    """Add each change to the task's span, as an event of when it began."""
+    """Add each change to the task's span, as an event at the time it started."""
     from opentelemetry import trace
 
     span = trace.get_current_span()

@@ -1,4 +1,4 @@
-"""A run in MLflow for every change, linked with its Decision; an MLflow out of reach never stops a decision."""
+"""Create an MLflow run for every change, linked with its Decision; an unreachable MLflow never stops a decision."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class MlflowTracker:
 
     Args:
         uri: Tracking URI; None logs nothing.
-        fit: Makes the surrogate that is registered; None registers none.
-        artifacts: Where a new experiment keeps its artifacts; the server decides by default.
-        note: Takes why a report failed, or None once one arrived, for people to see.
+        fit: Fits the surrogate that is registered; None registers none.
+        artifacts: Location of a new experiment's artifacts; the server decides by default.
+        note: Receives why a report failed, or None once one arrived, for people to see.
     """
 
     uri: str | None
@@ -40,9 +40,9 @@ class MlflowTracker:
     note: Callable[[str | None], None] = lambda problem: None
 
     def log_change(self, spec: PipelineSpec, decision: Decision) -> tuple[str | None, Mapping[str, str]]:
-        """Log a change as a run and return its id and the models used, name: version; None, {} out of reach.
+        """Log a change as a run and return its id and the models used, name: version; None, {} if out of reach.
 
-        A Decision that has a run already gets no second one.
+        A Decision that already has a run gets no second one.
         """
         if self.uri is None:
             return None, {}
@@ -58,7 +58,7 @@ class MlflowTracker:
             client.set_terminated(run_id)
         except Exception as error:
             problem = line(error)
-            LOG.warning("MLflow at %s: decision %s is not logged whole: %s", self.uri, decision.decision_id, problem)
+            LOG.warning("MLflow at %s: decision %s is only partly logged: %s", self.uri, decision.decision_id, problem)
         self._note(problem)
         return run_id, models
 
@@ -78,8 +78,8 @@ class MlflowTracker:
     def _note(self, problem: str | None) -> None:
         try:
             self.note(problem)
-        except MillraceError as error:  # the lake's problem shows elsewhere
-            LOG.warning("Whether MLflow got its reports is not noted: %s", error)
+        except MillraceError as error:  # a problem of the lake is reported elsewhere
+            LOG.warning("Whether MLflow got its reports was not recorded: %s", error)
 
     def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
         experiment_id = experiment(client, pipeline, self.artifacts)
@@ -132,7 +132,7 @@ def change_params(spec: PipelineSpec, decision: Decision) -> dict[str, object]:
     for proposal in decision.proposals:
         for change in proposal.changes:
             if change.stream is not None:
-                continue  # where streams enter is in the plan
+                continue  # the plan shows where streams enter
             of = f".{change.operator}" if change.operator else ""
             parameters[f"{change.app}{of}.{change.field}"] = f"{change.before} -> {change.value}"
     parameters |= plan_params(decision.proposals)
@@ -140,7 +140,7 @@ def change_params(spec: PipelineSpec, decision: Decision) -> dict[str, object]:
 
 
 def change_metrics(decision: Decision) -> dict[str, float | None]:
-    """Return the run's metrics: what was measured, and what the change is to bring."""
+    """Return the run's metrics: measurements, and the predicted effect of the change."""
     figures: dict[str, float | None] = {f"predicted_{k}": v for k, v in decision.predicted.items()}
     signals = decision.signals
     for app in signals.apps if signals else ():

@@ -1,4 +1,4 @@
-"""A recorded run: the live loop itself over a small micro-batch app, with every table that a replay reads."""
+"""A recorded run: the live loop over a small micro-batch app, with every table that a replay reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY = (300, 320, 650, 700, 690, 1200, 1250, 1240, 1230, 600, 580, 590, 300, 290,
 
 
 def ability(p: int) -> float:
-    """What p slots can do, rows a second."""
+    """The throughput of p slots, rows per second."""
     return 240.0 * p**0.85
 
 
@@ -41,9 +41,9 @@ def spec_of(tuner: str = "steady", **changes: Any) -> PipelineSpec:
 
 
 class Steady:
-    """Sizes for what arrives with some room, after it has wanted so at several evaluations in a row.
+    """Sizes for the arrival rate with some room, once it has wanted to for several evaluations in a row.
 
-    What it does rests on all that a tuner may use: signals, observations, deployment and memory.
+    It uses everything that a tuner may use: signals, observations, deployment and memory.
     """
 
     def __init__(self, name: str = "steady", patience: int = 1, room: float = 0.8) -> None:
@@ -78,7 +78,7 @@ class Steady:
 
 @dataclass
 class App:
-    """A micro-batch app that is exactly what the replay's model takes an app for."""
+    """A micro-batch app that matches the replay's model of an app exactly."""
 
     spec: PipelineSpec
     lake: Lake
@@ -161,7 +161,7 @@ class Run:
         return self.loop.spec
 
     def evaluate(self, request: Request | None = None) -> Decision:
-        """Take one evaluation and do what it decided."""
+        """Run one evaluation and carry out its decision."""
         asked = request or Request()
         self.clock.wait(PERIOD_S)
         decision = self.loop.decide(self.loop.observe(asked), asked)
@@ -169,7 +169,7 @@ class Run:
         return decision
 
     def day(self) -> list[Decision]:
-        """Take evaluations until the arrivals are over."""
+        """Run evaluations until the arrivals end."""
         return [self.evaluate() for _ in range(len(self.app.arrivals) - self.app.evaluation)]
 
 
@@ -180,7 +180,7 @@ def launched(
     arrivals: Sequence[float] = DAY,
     **app: Any,
 ) -> Run:
-    """Launch the app on two slots. The gate is not asked: it would judge telemetry that is not there."""
+    """Launch the app on two slots, without the gate: there is no telemetry to judge yet."""
     spec = spec or spec_of()
     lake, clock = Lake(home / "lake"), Clock(NOON)
 

@@ -1,4 +1,4 @@
-"""A micro-batch app on paper: back-to-back batches of a known cost, as telemetry rows, and lakes made of them."""
+"""A synthetic micro-batch app: back-to-back batches of a known cost, as telemetry rows, and lakes made of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @dataclass
 class App:
-    """Runs batches of duration fixed_s + rows / rows_per_s, each of all the rows that wait (or ``cap`` of them)."""
+    """Runs batches of duration fixed_s + rows / rows_per_s, each with all the waiting rows (or ``cap`` of them)."""
 
     slots: int = 4
     fixed_s: float = 1.0
@@ -43,7 +43,7 @@ class App:
         return timedelta(seconds=self.trigger_s)
 
     def run(self, seconds: float, rate: Callable[[float], float] | float) -> list[BatchMetrics]:
-        """Run for some seconds of the app's clock under an arrival rate, rows a second."""
+        """Run for some seconds of the app's clock at an arrival rate in rows per second."""
         end, rows = self.clock + timedelta(seconds=seconds), []
         while self.clock < end:
             rows.append(self.batch(rate))
@@ -92,7 +92,7 @@ class App:
         return markers
 
     def running(self, seconds: float, rate: float, every_s: float = 4.0) -> list[BatchMetrics]:
-        """Write the markers of a batch that runs for some seconds, and does not end."""
+        """Write the markers of a batch that runs for some seconds and does not end."""
         markers: list[BatchMetrics] = []
         for number in range(1, 1 + int(seconds / every_s)):
             self.arrive(every_s, rate)
@@ -108,7 +108,7 @@ class App:
         )  # fmt: skip
 
     def restart(self, down_s: float, rate: Callable[[float], float] | float, slots: int, rows_per_s: float) -> None:
-        """Come back as the next generation after some seconds without a batch."""
+        """Return as the next generation after some seconds without a batch."""
         self.arrive(down_s, rate)
         self.generation, self.slots, self.rows_per_s = self.generation + 1, slots, rows_per_s
 

@@ -1,4 +1,4 @@
-"""Several pipelines on one lake, each with a loop of its own, for what they take from each other."""
+"""Several pipelines on one lake, each with its own loop, to test how they affect each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spec(name: str, quota: int | None = 6, **changes: Any) -> PipelineSpec:
 
 @dataclass
 class NothingRuns:
-    """A plant that only remembers which versions it was to run."""
+    """A plant that only records the versions that it was asked to run."""
 
     versions: list[int] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class NothingRuns:
 
 @dataclass
 class Tenant:
-    """One pipeline, as a process of its own sees it: with its own handles on the lake's tables."""
+    """One pipeline as a separate process sees it: with its own handles on the lake's tables."""
 
     spec: PipelineSpec
     lake: Lake
@@ -62,7 +62,7 @@ class Tenant:
         return launch(self.spec, self.tables, **wish)
 
     def decide(self, slots: int) -> Decision:
-        """Have a person force so many slots: bounds and quota judge it."""
+        """Let a person force a number of slots: bounds and quota judge it."""
         self.clock.wait(1)
         seen = EvaluationInput(self.spec.name, None, GateResult(True), Cursor(), time=self.clock(), until=Cursor())
         return self.loop.decide(seen, Request(forced_slots=slots, requested_by="ada"))
@@ -74,7 +74,7 @@ class Tenant:
 
 
 def tenants(root: Path, *names: str, quota: int | None = 6, start: int = 1) -> list[Tenant]:
-    """Launch some pipelines with so many slots each."""
+    """Launch some pipelines with this number of slots each."""
     made = [Tenant(spec(name, quota), Lake(root)) for name in names]
     for tenant in made:
         tenant.launch(slots=start)

@@ -1,4 +1,4 @@
-"""Streams whose admission is advised, through a whole evaluation: telemetry, decision, words, run in MLflow."""
+"""Admission advice for streams through a whole evaluation: telemetry, decision, text, run in MLflow."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.include.control.world import NAME, MemoryPlant, World, world
 ADMISSION = {"capacity": 1.0, "sizing": {"query_s": 2.0, "headroom": 0.1}, "options": {"ahead": 16}}
 FIRST = (
     "admit 2 streams on 2 ingest nodes at 0.9 rows/s each, the fewest possible; at most 62 % of a node in the next "
-    "16 periods; 3 query workers and 1 merge worker; forecast off by 0 % in total, 0 % by stream"
+    "16 periods; 3 query workers and 1 merge worker; forecast off by 0 % in total, 0 % per stream"
 )
 
 
 class Measuring(MemoryPlant):
-    """Sees the streams of the lake too, as a live plant does."""
+    """Sees the streams of the lake too, like a live plant."""
 
     def observe(self, since: Cursor) -> Signals:
         streams = stream_counts(self.spec, ControlTables(self.lake), since.until, NOW)  # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ def admitting(home: Path, arrival: float = 400.0, tracker: MlflowTracker | None 
 
 @pytest.fixture
 def numbers() -> Iterator[int]:
-    """Numbers of batches, rising."""
+    """Increasing batch numbers."""
     return iter(range(31, 10_000, 20))
 
 
@@ -64,7 +64,7 @@ def again(w: World, numbers: Iterator[int]) -> Decision:
     return w.loop.decide(w.loop.observe())
 
 
-def test_admission_after_a_profile_is_advice_beside_the_slots(tmp_path: Path) -> None:
+def test_admission_after_a_profile_is_advice_next_to_the_slots(tmp_path: Path) -> None:
     w = admitting(tmp_path)
     profile(w.lake, {hour: {"JFK/B6": 2000, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
@@ -80,7 +80,7 @@ def test_admission_after_a_profile_is_advice_beside_the_slots(tmp_path: Path) ->
     assert sorted(memory["streams"]) == ["EWR/UA", "JFK/B6"] and memory["until"] == plan.since.isoformat()
 
 
-def test_admission_advice_stands_beside_a_change_of_slots(tmp_path: Path) -> None:
+def test_admission_advice_is_shown_with_a_change_of_slots(tmp_path: Path) -> None:
     w = admitting(tmp_path, arrival=800.0)
     profile(w.lake, {hour: {"JFK/B6": 2000, "EWR/UA": 2000} for hour in range(4)})
     decision = w.loop.decide(w.loop.observe())
@@ -91,7 +91,7 @@ def test_admission_advice_stands_beside_a_change_of_slots(tmp_path: Path) -> Non
     assert decision.target is not None and set(decision.target.apps) == {NAME}
 
 
-def test_admission_takes_streams_in_once_after_a_profile(
+def test_admission_uses_streams_once_per_profile(
     tmp_path: Path, numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     w = admitting(tmp_path)
@@ -113,7 +113,7 @@ def test_admission_takes_streams_in_once_after_a_profile(
     assert stays.signals is not None and stays.signals.streams is not None and stays.signals.streams.periods == 1
 
 
-def test_admission_holds_on_broken_telemetry_and_goes_on(
+def test_admission_holds_on_broken_telemetry_and_then_continues(
     tmp_path: Path,
 ) -> None:
     w = admitting(tmp_path, arrival=800.0)
@@ -125,14 +125,14 @@ def test_admission_holds_on_broken_telemetry_and_goes_on(
 
 
 class Broken:
-    """Cannot answer."""
+    """Always fails."""
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Mapping[str, Any]]:
         raise ZeroDivisionError("no capacity")
 
 
 @pytest.mark.parametrize(("arrival", "action"), [(800.0, Action.APPLY), (400.0, Action.HOLD)])
-def test_evaluation_goes_on_without_a_failed_optimizer(tmp_path: Path, arrival: float, action: Action) -> None:
+def test_evaluation_continues_if_an_optimizer_fails(tmp_path: Path, arrival: float, action: Action) -> None:
     w = admitting(tmp_path, arrival=arrival)
     w.loop.optimizers = {**w.loop.optimizers, "drfm": Broken()}
     decision = w.loop.decide(w.loop.observe())
@@ -141,12 +141,12 @@ def test_evaluation_goes_on_without_a_failed_optimizer(tmp_path: Path, arrival: 
     assert decision.reason_code == ("under_provisioned" if action is Action.APPLY else "fits")
 
 
-def test_evaluation_when_who_owns_a_field_fails_then_nothing_is_changed(tmp_path: Path) -> None:
+def test_evaluation_when_the_owner_of_a_field_fails_then_changes_nothing(tmp_path: Path) -> None:
     w = admitting(tmp_path, arrival=800.0)
     w.loop.optimizers = {"flow": Broken()}
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.HOLD, "optimizer_failed")
-    assert decision.sentence.startswith("Nothing is changed: flow failed: ZeroDivisionError") and not decision.proposals
+    assert decision.sentence.startswith("No change: flow failed: ZeroDivisionError") and not decision.proposals
 
 
 def test_advised_admission_logs_plan_forecasts_and_picture(tmp_path: Path, mlflow_uri: str) -> None:

@@ -1,4 +1,4 @@
-"""Which alerts are due: each thing once, and what goes on once a day."""
+"""Which alerts are due: each problem once, and lasting problems once per day."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def told(
     problem: str | None = None,
     failed: tuple[QueryFailure, ...] = (),
 ) -> list[tuple[str, str]]:
-    """Return kinds and sentences of what is due, and record that it was told."""
+    """Return kinds and sentences of due alerts, and record them as sent."""
     alerts = due(SPEC, tables, problem, now, failed)
     tables.alerts.record(alerts)
     return [(alert.kind.value, alert.sentence) for alert in alerts]
@@ -64,7 +64,7 @@ def told(
         (Action.HOLD, "data_quality", None),
     ],
 )
-def test_decision_that_a_person_is_to_know_of_is_told_once(
+def test_decision_that_a_person_must_know_of_alerts_once(
     tables: ControlTables, action: Action, reason: str, kind: str | None
 ) -> None:
     decided(tables, 1, action, reason)
@@ -74,18 +74,18 @@ def test_decision_that_a_person_is_to_know_of_is_told_once(
     assert tables.lake.version("control/alerts") == written, "a minute in which nothing happened leaves no commit"
 
 
-def test_what_waits_no_more_is_not_told(tables: ControlTables) -> None:
+def test_answered_question_does_not_alert(tables: ControlTables) -> None:
     decided(tables, 1, Action.AWAIT)
     assert told(tables, NOON + 11 * MINUTE) == []
 
 
-def test_what_happened_long_ago_is_not_told(tables: ControlTables) -> None:
+def test_old_event_does_not_alert(tables: ControlTables) -> None:
     decided(tables, 1, Action.ROLL_BACK)
     changed(tables, Outcome.ROLLED_BACK)
     assert told(tables, NOON + 62 * MINUTE) == []
 
 
-def test_evaluations_that_hold_for_one_fault_again_and_again_are_told_once_a_day(tables: ControlTables) -> None:
+def test_evaluations_that_hold_repeatedly_for_one_fault_alert_once_per_day(tables: ControlTables) -> None:
     def hold(day: int, reasons: list[str]) -> datetime:
         begin = NOON + timedelta(days=day)
         for number, reason in enumerate(reasons):
@@ -102,7 +102,7 @@ def test_evaluations_that_hold_for_one_fault_again_and_again_are_told_once_a_day
 
 
 @pytest.mark.parametrize(("apart", "alerts"), [(1, []), (10, []), (15, ["holds"]), (30, ["holds"])])
-def test_three_evaluations_that_hold_for_one_fault_are_enough_if_they_are_far_apart(
+def test_three_evaluations_that_hold_for_one_fault_are_enough_if_far_apart(
     tables: ControlTables, apart: int, alerts: list[str]
 ) -> None:
     times = [NOON + number * apart * MINUTE for number in range(3)]
@@ -111,10 +111,10 @@ def test_three_evaluations_that_hold_for_one_fault_are_enough_if_they_are_far_ap
     assert [kind for kind, _ in told(tables, times[-1] + MINUTE)] == alerts
 
 
-def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTables) -> None:
+def test_circuit_that_reopens_for_one_version_alerts_once(tables: ControlTables) -> None:
     changed(tables, Outcome.CIRCUIT_OPEN, error="no such topic")
     log = f"Log: logs/drivers/driver-{NAME}-{NAME}-1.log of the home."
-    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was given up: no such topic. {log}")]
+    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was abandoned: no such topic. {log}")]
     changed(tables, Outcome.CIRCUIT_OPEN, 3, error="no such topic")
     changed(tables, Outcome.READY, 4)
     assert told(tables) == []
@@ -122,28 +122,28 @@ def test_circuit_that_opens_again_for_one_version_is_told_once(tables: ControlTa
     assert [kind for kind, _ in told(tables)] == ["rolled_back"]
 
 
-def test_pipeline_that_does_not_run_is_told_when_it_stops_and_when_it_runs_again(tables: ControlTables) -> None:
+def test_pipeline_alerts_when_it_stops_running_and_when_it_runs_again(tables: ControlTables) -> None:
     assert told(tables) == []
     assert told(tables, problem="it died") == [("not_running", "it died")]
     assert told(tables, NOON + 6 * MINUTE, problem="it died twice") == []
-    assert told(tables, NOON + 7 * MINUTE) == [("running", "What is wanted runs again.")]
+    assert told(tables, NOON + 7 * MINUTE) == [("running", "The pipeline is running again.")]
     assert told(tables, NOON + 8 * MINUTE) == []
     assert told(tables, NOON + 9 * MINUTE, problem="it died") == [("not_running", "it died")]
 
 
-def test_pipeline_that_does_not_run_for_days_is_told_every_day(tables: ControlTables) -> None:
+def test_pipeline_that_does_not_run_for_days_alerts_every_day(tables: ControlTables) -> None:
     assert told(tables, problem="it died")
     assert told(tables, NOON + timedelta(days=1), problem="it died") == []
     assert told(tables, NOON + timedelta(days=1, minutes=6), problem="it died") == [("not_running", "it died")]
 
 
-def test_alerts_of_other_pipelines_are_no_ones_business(tables: ControlTables) -> None:
+def test_alerts_ignore_other_pipelines(tables: ControlTables) -> None:
     decided(tables, 1, Action.ROLL_BACK)
     tables.alerts.record([Alert("other", NOON, AlertKind.NOT_RUNNING, "", "it died")])
     assert [kind for kind, _ in told(tables)] == ["rolled_back"]
 
 
-def test_query_that_fails_beside_others_is_reported_once_per_failure(tables: ControlTables) -> None:
+def test_failed_query_among_others_alerts_once_per_failure(tables: ControlTables) -> None:
     first = QueryFailure("orders", NOON, "ValueError: poison")
     sentence = "Query orders failed at 12:00:00 UTC and does not run: ValueError: poison."
     assert told(tables, failed=(first,)) == [("query_failed", sentence)]

@@ -1,4 +1,4 @@
-"""Two queries that share an app's slots: sized for both, whichever is busiest."""
+"""Two queries that share an app's slots: sized for both, whichever is busier."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_load_of_an_app_is_the_sum_over_its_queries(tmp_path: Path) -> None:
     assert {o.operator for o in new_observations(signals)} == {"delays/orders", "delays/clicks"}
 
 
-def test_load_of_queries_that_alternate_peaks_is_steady_and_no_step_follows(tmp_path: Path) -> None:
+def test_load_of_queries_with_alternating_peaks_is_steady_and_causes_no_step(tmp_path: Path) -> None:
     def first(t: float) -> float:
         return 1.0 if int(t / 60) % 2 == 0 else 0.2
 
@@ -139,7 +139,7 @@ def test_load_of_queries_that_alternate_peaks_is_steady_and_no_step_follows(tmp_
     assert (least + most) / 2 == pytest.approx(1.2 * 550 * 0.004 / SLOTS, abs=0.05)
 
 
-def test_observations_of_queries_are_put_together_in_the_present_mix(tmp_path: Path) -> None:
+def test_observations_of_queries_are_combined_in_the_present_mix(tmp_path: Path) -> None:
     rows = shared([orders(lambda t: 300), clicks(lambda t: 1600)], 200)
     first, second = evaluated(tmp_path, rows, [150, 200])
     mixed = [o for o in second.observations if o.operator == "delays"]
@@ -149,7 +149,7 @@ def test_observations_of_queries_are_put_together_in_the_present_mix(tmp_path: P
     assert not any(o.operator == "delays" for o in first.observations)
 
 
-def test_query_that_ended_no_longer_counts_and_one_with_a_slow_trigger_does() -> None:
+def test_ended_query_no_longer_counts_and_a_slow_trigger_still_does() -> None:
     ended = shared([orders(lambda t: 100)], 30)
     running = shared([clicks(lambda t: 100)], 300)
     newest, period = running[-1].time, timedelta(seconds=20)

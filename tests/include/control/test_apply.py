@@ -1,4 +1,4 @@
-"""What is judged again when a Decision becomes a version, and that a veto is its end."""
+"""Checks that are repeated when a Decision becomes a version; a veto ends the Decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.include.control.world import NAME, NOON, World, world
 
 
 def decided(home: Path, **changes: Any) -> tuple[World, Decision]:
-    """Return a world and a Decision of it to go from 2 to 4 slots, made at noon."""
+    """Return a world and its Decision to go from 2 to 4 slots, made at noon."""
     w = world(home, **changes)
     w.run(slots=2)
     return w, w.loop.decide(w.loop.observe())
@@ -38,7 +38,7 @@ def vetoes(w: World) -> list[Decision]:
 
 
 def restart(ended_s: float | None, decision_id: str | None = None) -> Reconfiguration:
-    """A restart that began at noon and ended so much later, or goes on."""
+    """A restart that began at noon and ended this much later, or still runs."""
     ended = None if ended_s is None else NOON + timedelta(seconds=ended_s)
     outcome = Outcome.OPEN if ended is None else Outcome.READY
     return Reconfiguration(NAME, NAME, decision_id, "T2", 1, 1, 2, NOON, ended, None, outcome)
@@ -64,9 +64,7 @@ def test_apply_when_quiet_hours_have_begun_then_vetoes(tmp_path: Path, mode: str
         ([restart(20, "d1"), replace(restart(30, "d2"), started=NOON + timedelta(seconds=25))], "changes_per_hour"),
     ],
 )
-def test_apply_judges_by_what_happened_since_the_decision(
-    tmp_path: Path, history: list[Reconfiguration], code: str
-) -> None:
+def test_apply_judges_by_events_since_the_decision(tmp_path: Path, history: list[Reconfiguration], code: str) -> None:
     limits = {"max_reconfigurations_per_hour": 2}
     w, decision = decided(tmp_path, objective=limits, ready_deadline_s=600)
     for change in history:
@@ -101,7 +99,7 @@ def test_apply_vetoes_the_second_decision_on_one_quota(tmp_path: Path) -> None:
     first, second = a.decide(4), b.decide(4)
     assert first.action is second.action is Action.APPLY
     a.loop.apply(first.decision_id)
-    with pytest.raises(Settled, match="4 slots here and 4 in other pipelines; the quota is 6"):
+    with pytest.raises(Settled, match="4 slots here plus 4 in other pipelines exceed the quota of 6"):
         b.loop.apply(second.decision_id)
     assert (a.slots, b.slots) == (4, 1)
     veto = DecisionStore(b.lake).get(veto_id(second))
@@ -115,7 +113,7 @@ def test_apply_gives_slots_back_beyond_the_quota(tmp_path: Path) -> None:
     assert slots_in_all(b.lake) == 9
 
 
-def test_apply_when_it_committed_then_its_retry_is_not_judged(tmp_path: Path) -> None:
+def test_apply_retried_after_its_commit_is_not_judged_again(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve", guards={"quiet_hours": ["12:05-13:00"]})
     assert decision.target is not None
     DeploymentStore(w.lake).commit(decision.target, 1)
@@ -154,9 +152,9 @@ def test_apply_when_a_veto_was_interrupted_then_it_is_final(tmp_path: Path, monk
         dying.setattr(DecisionStore, "record", die)
         with pytest.raises(OSError, match="killed"):
             refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
-    with pytest.raises(Settled, match="was refused before"):
+    with pytest.raises(Settled, match="was already refused"):
         question(w.tables, NAME, decision.decision_id)
-    with pytest.raises(Settled, match="it was refused before"):
+    with pytest.raises(Settled, match="it was already refused"):
         w.loop.apply(decision.decision_id)
     assert version(w) == 1 and [v.reason_code for v in vetoes(w)] == ["refused"]
 
@@ -164,20 +162,20 @@ def test_apply_when_a_veto_was_interrupted_then_it_is_final(tmp_path: Path, monk
 def test_refuse_after_applying_fails_and_records_nothing(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, mode="approve")
     w.loop.apply(decision.decision_id)
-    with pytest.raises(MillraceError, match=r"applied already, as version 2.*--roll-back-to 1"):
+    with pytest.raises(MillraceError, match=r"already applied as version 2.*--roll-back-to 1"):
         refuse(w.tables, NAME, decision.decision_id, "ada", w.clock())
     assert vetoes(w) == []
 
 
-def test_question_when_the_decision_has_ended_then_nobody_is_asked(tmp_path: Path) -> None:
+def test_question_when_the_decision_has_ended_then_asks_no_one(tmp_path: Path) -> None:
     w, decision = decided(tmp_path / "applied", mode="approve")
     assert question(w.tables, NAME, decision.decision_id) == decision.sentence
     w.loop.apply(decision.decision_id)
-    with pytest.raises(Settled, match="applied already, as version 2"):
+    with pytest.raises(Settled, match="already applied as version 2"):
         question(w.tables, NAME, decision.decision_id)
     w, decision = decided(tmp_path / "refused", mode="approve")
     refuse(w.tables, NAME, decision.decision_id, None, w.clock())
-    with pytest.raises(Settled, match="Nobody agreed in time"):
+    with pytest.raises(Settled, match="No one approved in time"):
         question(w.tables, NAME, decision.decision_id)
 
 
@@ -197,7 +195,7 @@ def test_roll_back_retried_records_its_decision(tmp_path: Path, monkeypatch: pyt
     assert last is not None and (last.action, last.target, last.base_version) == (Action.ROLL_BACK, made, 2)
 
 
-def test_commit_makes_the_version_that_apply_then_carries_out(tmp_path: Path) -> None:
+def test_commit_creates_the_version_that_apply_then_carries_out(tmp_path: Path) -> None:
     w, decision = decided(tmp_path)
     w.loop.commit(decision)
     w.loop.commit(decision)  # a retried task
@@ -207,7 +205,7 @@ def test_commit_makes_the_version_that_apply_then_carries_out(tmp_path: Path) ->
     assert change.to_version == 2
 
 
-def test_commit_of_what_a_guard_vetoes_leaves_the_word_to_apply(tmp_path: Path) -> None:
+def test_commit_of_a_vetoed_decision_leaves_the_message_to_apply(tmp_path: Path) -> None:
     w, decision = decided(tmp_path, guards={"quiet_hours": ["12:05-13:00"]})
     w.clock.wait(360)
     w.loop.commit(decision)

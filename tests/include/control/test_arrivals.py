@@ -1,4 +1,4 @@
-"""What arrived at sources that do not count it, as batches show it."""
+"""Arrivals at sources that do not count them, derived from batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rate = Callable[[float], float] | float
 
 
 def untold(rows: list[BatchMetrics], basis: ArrivalBasis = TAKEN) -> list[BatchMetrics]:
-    """Return rows as the driver writes them where the source does not count."""
+    """Return rows as the driver writes them if the source does not count."""
     kept = basis is LISTED
     return [
         replace(
@@ -52,7 +52,7 @@ def ran(rate: Rate, seconds: float = 90, **app: object) -> list[BatchMetrics]:
 
 
 def as_planned(rows: list[BatchMetrics], arrived: Callable[[float], float]) -> list[BatchMetrics]:
-    """Return rows as the driver writes them where the source tells its end as of the batch's start."""
+    """Return rows as the driver writes them if the source reports its end as of the batch's start."""
     told = []
     for row in rows:
         came = 0
@@ -65,7 +65,7 @@ def as_planned(rows: list[BatchMetrics], arrived: Callable[[float], float]) -> l
 
 
 @given(rate=st.floats(20, 1500), fixed_s=st.floats(0.2, 2))
-def test_rate_and_backlog_of_a_source_that_counts_when_a_batch_is_planned(rate: float, fixed_s: float) -> None:
+def test_rate_and_backlog_match_a_source_that_counts_when_a_batch_is_planned(rate: float, fixed_s: float) -> None:
     rows = ran(rate, fixed_s=fixed_s)
     told, counted = history(as_planned(rows, lambda s: rate * s)), rates(history(rows))
     found = rates(told)
@@ -75,15 +75,15 @@ def test_rate_and_backlog_of_a_source_that_counts_when_a_batch_is_planned(rate: 
     assert arrival_basis(told) is ArrivalBasis.COUNTED
 
 
-def test_rate_of_planned_ends_is_not_late_where_batches_grow_longer() -> None:
-    grown = ran(400.0, rows_per_s=200.0)  # twice what can be processed: each batch is longer than the one before
+def test_rate_from_planned_ends_does_not_lag_when_batches_grow() -> None:
+    grown = ran(400.0, rows_per_s=200.0)  # twice the throughput: each batch is longer than the previous one
     told = rates(history(as_planned(grown, lambda s: 400.0 * s), 60.0))
     assert told.arrival_rows_per_s == pytest.approx(400.0, rel=0.02)
     assert told.backlog_rows == pytest.approx(rates(history(grown)).backlog_rows, rel=0.05)
 
 
 @given(rate=st.floats(20, 1500), fixed_s=st.floats(0.2, 2))
-def test_rate_and_backlog_are_those_of_a_source_that_counts(rate: float, fixed_s: float) -> None:
+def test_rate_and_backlog_match_those_of_a_source_that_counts(rate: float, fixed_s: float) -> None:
     rows = ran(rate, fixed_s=fixed_s)
     told, counted = rates(history(untold(rows))), rates(history(rows))
     assert told.arrival_rows_per_s == pytest.approx(counted.arrival_rows_per_s, rel=0.02, abs=1)
@@ -93,24 +93,24 @@ def test_rate_and_backlog_are_those_of_a_source_that_counts(rate: float, fixed_s
 
 
 @given(times=st.floats(1.1, 4.0))
-def test_rate_of_an_overloaded_app_is_what_arrives_and_not_its_pace(times: float) -> None:
+def test_rate_of_an_overloaded_app_is_the_arrival_rate_not_its_own_pace(times: float) -> None:
     rows = ran(times * 2000.0, seconds=200)
     told = rates(history(untold(rows)))
     assert told.arrival_rows_per_s == pytest.approx(times * 2000, rel=0.02)
     assert told.backlog_rows == pytest.approx(rows[-1].backlog_rows, rel=0.02)
 
 
-def test_rate_of_batches_with_rests_between_them_is_what_arrives() -> None:
+def test_rate_of_batches_with_pauses_between_them_is_the_arrival_rate() -> None:
     app, rows = App(fixed_s=0.2), []
     for _ in range(20):
-        app.arrive(5.0, 300)  # a trigger's interval
+        app.arrive(5.0, 300)  # a trigger interval
         rows.append(app.batch(300))
     told = rates(history(untold(rows)))
     assert told.arrival_rows_per_s == pytest.approx(300, rel=0.02)
     assert told.backlog_rows == pytest.approx(rows[-1].backlog_rows, rel=0.05)
 
 
-def test_batches_that_take_all_have_no_limit() -> None:
+def test_batches_that_take_everything_have_no_limit() -> None:
     assert batch_rows_limit(untold(ran(3000.0, seconds=200))) is None
 
 
@@ -120,7 +120,7 @@ def test_rows_that_waited_before_the_first_batch_did_not_arrive() -> None:
     assert told.arrival_rows_per_s == pytest.approx(100, rel=0.05)
 
 
-def test_a_first_batch_alone_tells_no_rate() -> None:
+def test_a_first_batch_alone_gives_no_rate() -> None:
     told = rates(history(untold(App(source_end=5000.0).run(0.1, 100))))
     assert (told.arrival_rows_per_s, told.backlog_rows) == (None, None)
 
@@ -134,7 +134,7 @@ def test_silence_is_a_rate_of_zero_and_nothing_waits() -> None:
     assert (told.arrival_rows_per_s, told.backlog_rows) == (0.0, 0)
 
 
-def test_a_burst_after_silence_is_not_taken_for_what_arrives_from_now_on() -> None:
+def test_a_burst_after_silence_does_not_set_the_future_rate() -> None:
     app = App()
     rows = [*app.run(30, 100), *app.idle(30)]
     app.source_end += 4000  # a large file, a moment ago
@@ -143,7 +143,7 @@ def test_a_burst_after_silence_is_not_taken_for_what_arrives_from_now_on() -> No
     assert told.newest.backlog_rows is not None and told.newest.backlog_rows < 4000 / 3
 
 
-def test_rate_reaches_over_a_restart() -> None:
+def test_rate_spans_a_restart() -> None:
     app = App(fixed_s=0.5)
     rows = app.run(60, 300)
     app.restart(12, 300, slots=8, rows_per_s=4000)
@@ -155,7 +155,7 @@ def test_rate_reaches_over_a_restart() -> None:
     assert restart_lag_rows(told, [change]) == pytest.approx(counted, rel=0.1, abs=50)
 
 
-def test_batch_that_ran_again_after_a_crash_counts_once() -> None:
+def test_batch_repeated_after_a_crash_counts_once() -> None:
     app = App(fixed_s=0.5)
     rows = app.run(60, 300)
     again = replace(rows[-1], generation=2, time=rows[-1].time + timedelta(seconds=6))
@@ -165,7 +165,7 @@ def test_batch_that_ran_again_after_a_crash_counts_once() -> None:
 
 
 @pytest.mark.parametrize("gap", ["batches", "epoch", "basis", "clock"])
-def test_where_rows_do_not_follow_each_other_the_curve_begins_anew(gap: str) -> None:
+def test_curve_starts_over_if_rows_are_not_consecutive(gap: str) -> None:
     app = App(fixed_s=0.5)
     rows = untold(app.run(30, 5000))
     app.clock, app.source_end, app.read = app.clock + timedelta(seconds=5), 0.0, 0.0
@@ -182,20 +182,20 @@ def test_where_rows_do_not_follow_each_other_the_curve_begins_anew(gap: str) -> 
     assert told.arrival_rows_per_s == pytest.approx(200, rel=0.1)
 
 
-def test_rows_of_a_source_that_counts_stay_as_they_are() -> None:
+def test_rows_of_a_source_that_counts_are_unchanged() -> None:
     rows = ran(300.0)
     assert with_arrivals(rows) == tuple(rows)
     assert with_arrivals([]) == ()
     assert arrival_basis(history(rows)) is ArrivalBasis.COUNTED
 
 
-def test_full_batches_without_a_rest_tell_at_least_what_was_read() -> None:
+def test_full_batches_without_a_pause_give_a_lower_bound() -> None:
     found = history(untold(ran(3000.0, cap=1000), READ))
     assert arrival_basis(found) is ArrivalBasis.AT_LEAST
-    assert rates(found).arrival_rows_per_s == pytest.approx(1000 / 1.5, rel=0.03)  # 1,000 rows a batch of 1.5 s
+    assert rates(found).arrival_rows_per_s == pytest.approx(1000 / 1.5, rel=0.03)  # 1,000 rows per batch of 1.5 s
 
 
-def test_limited_batches_with_rests_tell_what_arrives() -> None:
+def test_limited_batches_with_pauses_show_the_arrival_rate() -> None:
     app, rows = App(fixed_s=0.2), []
     for _ in range(30):
         app.arrive(2.0, 300)
@@ -205,7 +205,7 @@ def test_limited_batches_with_rests_tell_what_arrives() -> None:
     assert rates(found).arrival_rows_per_s == pytest.approx(300, rel=0.05)
 
 
-def test_limited_batches_that_are_not_full_tell_what_arrives() -> None:
+def test_limited_batches_that_are_not_full_show_the_arrival_rate() -> None:
     app = App(fixed_s=0.5, cap=1000)
     rows = app.run(60, 3000)
     app.source_end = app.read  # it has caught up
@@ -215,7 +215,7 @@ def test_limited_batches_that_are_not_full_tell_what_arrives() -> None:
     assert rates(found).arrival_rows_per_s == pytest.approx(400, rel=0.05)
 
 
-def test_limited_app_that_falls_silent_is_idle() -> None:
+def test_limited_app_that_becomes_silent_is_idle() -> None:
     app = App(cap=1000)
     rows = app.run(40, 3000)
     app.source_end = app.read
@@ -224,7 +224,7 @@ def test_limited_app_that_falls_silent_is_idle() -> None:
     assert found.newest.backlog_rows == 0
 
 
-def test_limit_in_files_is_no_smaller_while_files_are() -> None:  # written at intervals, they hold what came meanwhile
+def test_limit_in_files_does_not_shrink_with_smaller_files() -> None:  # files hold the rows since the previous one
     app = App(cap=1000)
     large = app.run(40, 1500)
     app.cap = 400
@@ -261,7 +261,7 @@ def test_signals_of_a_source_that_does_not_count_say_how_they_are_known(tmp_path
     assert app.capacity is not None and app.backpressured_ratio == 0.0
 
 
-def test_signals_of_rows_that_tell_nothing_know_no_rate(tmp_path: Path) -> None:
+def test_signals_of_rows_without_information_have_no_rate(tmp_path: Path) -> None:
     former = [replace(row, source_end=None, backlog_rows=None) for row in ran(300.0)]
     app = seen(tmp_path, former)
     assert (app.arrival_rows_per_s, app.backlog_rows, app.arrival_basis) == (None, None, ArrivalBasis.COUNTED)
@@ -272,7 +272,7 @@ def counted(rows: list[BatchMetrics]) -> list[BatchMetrics]:
 
 
 @given(origin=st.integers(-100_000, 100_000))
-def test_rate_over_a_restart_does_not_depend_on_where_a_driver_begins_to_count(origin: int) -> None:
+def test_rate_over_a_restart_does_not_depend_on_the_drivers_first_count(origin: int) -> None:
     app = App(fixed_s=0.5)
     before = counted(app.run(60, 300))
     app.restart(12, 300, slots=8, rows_per_s=4000)
@@ -282,7 +282,7 @@ def test_rate_over_a_restart_does_not_depend_on_where_a_driver_begins_to_count(o
 
 
 @pytest.mark.parametrize("unknown", ["end", "batch"])
-def test_rows_before_a_gap_in_what_is_counted_give_no_rate(unknown: str) -> None:
+def test_rows_before_a_gap_in_the_counts_give_no_rate(unknown: str) -> None:
     app = App(fixed_s=0.5)
     before = counted(app.run(60, 300))
     if unknown == "batch":

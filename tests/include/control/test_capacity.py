@@ -86,13 +86,13 @@ def test_fit_shares_knowledge_between_levels(seed: int, coverage: float, fixed_s
         assert abs(found[level].rows_per_s - of_level) < 3 * found[level].rows_per_s_error
 
 
-def test_fit_uses_useful_time_where_rows_hardly_vary() -> None:
+def test_fit_uses_useful_time_if_rows_hardly_vary() -> None:
     found = fit(batches_of(3, 30, (2950, 3050)))[4]
     assert found.rows_per_s == pytest.approx(3000, rel=0.2)
     assert 0.05 < found.rows_per_s_error / found.rows_per_s < 0.5
 
 
-def test_fit_gives_none_where_fixed_cost_and_slope_are_one() -> None:
+def test_fit_is_none_if_fixed_cost_and_slope_cannot_be_separated() -> None:
     assert fit(batches_of(3, 30, (2950, 3050), useful=False)) == {}
 
 
@@ -104,7 +104,7 @@ def test_fit_when_a_level_is_new_then_few_batches_are_enough() -> None:
     assert found[4].batches == 4
 
 
-def test_fit_when_compared_with_its_rivals_then_they_are_off_by_far() -> None:
+def test_fit_when_compared_with_its_rivals_then_is_far_better() -> None:
     batches = batches_of(5, 40, (1000, 4000), coverage=1.3)
     truth, found = 3000.0, fit(batches)[4].rows_per_s
     by_duration = sum(b.rows_in for b in batches) / sum(b.duration_s for b in batches)
@@ -149,7 +149,7 @@ anything = st.builds(
 
 @given(st.lists(anything, max_size=25))
 @examples(200)
-def test_fit_when_rows_are_anything_then_nothing_is_negative_or_nan(batches: list[BatchMetrics]) -> None:
+def test_fit_when_rows_are_arbitrary_then_nothing_is_negative_or_nan(batches: list[BatchMetrics]) -> None:
     for given_batches in (batches, healthy(batches)):
         for p, found in fit(given_batches).items():
             assert p == found.parallelism >= 1
@@ -188,7 +188,7 @@ def test_error_when_fitted_many_times_then_covers_the_truth() -> None:
     assert sum(z > 0.3 for z in off) / len(off) > 0.4, "the error is no honest one if it is never reached"
 
 
-def test_fit_stays_right_under_starts_and_foreign_cpu() -> None:
+def test_fit_stays_right_despite_start_costs_and_foreign_cpu() -> None:
     app, batches = App(rng=random.Random(3), noise=0.03, rows_per_s=2000), []
     for generation in (1, 2, 3):
         app.generation = generation
@@ -222,12 +222,12 @@ def test_fit_keeps_the_cost_of_a_row_while_the_fixed_cost_drifts(fixed_s: tuple[
 def test_fit_sees_from_new_rates_that_rows_cost_more_than_operators_report() -> None:
     for seed in range(5):
         app, batches = App(rng=random.Random(seed), noise=0.03, rows_per_s=2000, coverage=2.0, fixed_s=0.2), []
-        for rate in (1900, 1750, 1850, 1700, 1900, 1800):  # a batch is mostly rows, as one that a drift lengthens
+        for rate in (1900, 1750, 1850, 1700, 1900, 1800):  # a batch is mostly rows, like one that a drift lengthens
             batches += app.run(60, rate)
         assert fit(batches)[4].rows_per_s == pytest.approx(2000, rel=0.1)
 
 
-def test_parallelism_when_operators_differ_then_the_heaviest_one_decides() -> None:
+def test_parallelism_when_operators_differ_then_the_heaviest_decides() -> None:
     light = OperatorBatch("0", "Scan", 1, None, 10, 10, 0.1)
     heavy = OperatorBatch("1", "Map", 9, None, 10, 10, 5.0)
     unknown = OperatorBatch("2", "Sink", None, None, 10, 10, 9.0)
@@ -262,7 +262,7 @@ def stateful(useful: float | None, rows: int | None, tasks: int = 4, name: str =
 
 
 @given(tasks=st.integers(1, 64), rows=st.integers(1, 10**7), useful=st.floats(1e-3, 1e4), tau=st.floats(0, 0.1))
-def test_task_cost_of_a_stateful_operator_is_most_likely(tasks: int, rows: int, useful: float, tau: float) -> None:
+def test_task_cost_of_a_stateful_operator_is_the_most_likely(tasks: int, rows: int, useful: float, tau: float) -> None:
     found = task_cost(stateful(useful, rows, tasks), tasks, tau).mean
     assert tau <= found <= max(tau, useful / tasks) * (1 + 1e-9)
 
@@ -299,7 +299,7 @@ def test_work_on_rows_excludes_opening_of_stores() -> None:
     assert told.rows_s < 0.4 * plain.rows_s
 
 
-def test_fit_keeps_the_slope_of_rows_where_tasks_open_stores() -> None:
+def test_fit_keeps_the_slope_of_rows_if_tasks_open_stores() -> None:
     def steady(i: int, name: str) -> BatchMetrics:
         rows = 500 + 5 * (i % 5)
         parts = (

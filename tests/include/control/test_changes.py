@@ -38,7 +38,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def test_verify_fills_in_what_a_settled_change_achieved(lake: Lake) -> None:
+def test_verify_records_the_effect_of_a_settled_change(lake: Lake) -> None:
     ((done, decision),) = verify(ControlTables(lake), SIGNALS)
     assert decision.decision_id == done.decision_id
     assert done.achieved == {"processing_ability_rows_per_s": 300.0, "utilisation_ratio": 0.7}
@@ -64,7 +64,7 @@ def test_verify_when_repeated_then_a_change_is_judged_once(lake: Lake) -> None:
     ],
     ids=["settling", "another version ran", "no capacity yet", "another p ran", "no app"],
 )
-def test_verify_when_the_change_cannot_be_judged_yet_then_it_waits(lake: Lake, signals: Signals) -> None:
+def test_verify_when_the_change_cannot_be_judged_yet_then_waits(lake: Lake, signals: Signals) -> None:
     assert verify(ControlTables(lake), signals) == ()
     assert ReconfigurationStore(lake).recent("delays")[0].achieved == {}
 
@@ -86,14 +86,14 @@ class Recorder:
         return (CHANGE,)
 
 
-def test_plant_when_observed_then_it_collects_at_its_clock(tmp_path: Path) -> None:
+def test_plant_when_observed_then_collects_at_its_clock(tmp_path: Path) -> None:
     rows = App().run(100, 900)
     lake = lake_of(tmp_path, rows)
     plant = SparkPlant(spec(), ControlTables(lake), Recorder(), clock=lambda: rows[-1].time)
     assert plant.observe(Cursor()).until == rows[-1].time
 
 
-def test_plant_reconciles_the_newest_version_only(tmp_path: Path) -> None:
+def test_plant_reconciles_only_the_newest_version(tmp_path: Path) -> None:
     lake, reconciler = lake_of(tmp_path, []), Recorder()
     plant = SparkPlant(spec(), ControlTables(lake), reconciler, clock=lambda: START)
     first = DeploymentStore(lake).latest("delays")

@@ -67,14 +67,14 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     assert not signals.settling
 
 
-def test_collect_reports_the_newest_rate_besides(tmp_path: Path) -> None:
+def test_collect_reports_the_newest_rate_too(tmp_path: Path) -> None:
     rows = App(fixed_s=0.4).run(120, lambda t: 300 if t < 110 else 1200)
     seen = of(collect_from(lake_of(tmp_path, rows)))
     assert seen.arrival_recent_rows_per_s == pytest.approx(1200, rel=0.03)
     assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
 
 
-def test_collect_brings_profiled_streams(tmp_path: Path) -> None:
+def test_collect_includes_profiled_streams(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 300.0))
     counted = [
         {"pipeline": "delays", "app": "delays", "time": START - timedelta(hours=n), "stream": "JFK/B6", "rows": 7}
@@ -89,7 +89,7 @@ def test_collect_brings_profiled_streams(tmp_path: Path) -> None:
     assert collect(spec(profile=wanted), ControlTables(lake), NOWHERE, now).streams is None
 
 
-def test_collect_when_saturated_then_arrival_is_what_came(tmp_path: Path) -> None:
+def test_collect_when_saturated_then_reports_the_true_arrival_rate(tmp_path: Path) -> None:
     app = App(cap=4000)
     seen = of(collect_from(lake_of(tmp_path, app.run(120, 3000))))
     assert seen.arrival_rows_per_s == pytest.approx(3000, rel=0.01)
@@ -106,7 +106,7 @@ def test_collect_when_saturated_then_growing_batches_show_it(tmp_path: Path) -> 
     assert seen.arrival_rows_per_s == pytest.approx(2500, rel=0.01)
 
 
-def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
+def test_collect_rates_span_a_restart(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200, cap=1500)
     before = app.run(100, 600)
     app.restart(8, 600, slots=4, rows_per_s=2200)
@@ -134,7 +134,7 @@ def test_collect_rates_reach_over_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fixed_s", "settling"), [(8.0, True), (24.0, False)])
-def test_one_healthy_batch_settles_a_change_where_it_fills_a_period(
+def test_one_healthy_batch_settles_a_change_if_it_fills_a_period(
     tmp_path: Path, fixed_s: float, settling: bool
 ) -> None:
     app = App(fixed_s=fixed_s)
@@ -146,7 +146,7 @@ def test_one_healthy_batch_settles_a_change_where_it_fills_a_period(
     assert collect_from(store.lake).settling is settling
 
 
-def test_script_that_has_finished_leaves_what_it_measured_settled(tmp_path: Path) -> None:
+def test_finished_script_leaves_its_measurements_settled(tmp_path: Path) -> None:
     rows = App().run(300, 900)
     store, end = ReconfigurationStore(lake_of(tmp_path, rows)), rows[-1].time + timedelta(seconds=20)
     store.record(reconfiguration(rows[0].time, rows[1].time, 1, 1))
@@ -154,13 +154,13 @@ def test_script_that_has_finished_leaves_what_it_measured_settled(tmp_path: Path
     assert not collect_from(store.lake).settling
 
 
-def test_tasks_are_known_where_they_do_not_follow_the_slots(tmp_path: Path) -> None:
+def test_tasks_are_known_if_they_do_not_follow_the_slots(tmp_path: Path) -> None:
     def told(name: str, *apps: App) -> int | None:
         rows = [row for app in apps for row in app.run(60, 600)]
         return of(collect_from(lake_of(tmp_path / name, rows))).tasks
 
     assert told("more", App(slots=4, tasks=8)) == 8
-    assert told("as many", App(slots=4, tasks=4)) is None  # at other slots it may be others
+    assert told("as many", App(slots=4, tasks=4)) is None  # may differ at other slots
     app = App(slots=4, tasks=4)
     before = app.run(60, 600)
     app.slots = 2
@@ -200,7 +200,7 @@ def test_collect_counts_a_doubled_batch_once(tmp_path: Path) -> None:
     assert of(doubled).arrival_rows_per_s == pytest.approx(900, rel=0.05)
 
 
-def test_collect_when_idle_markers_come_then_arrival_is_known_to_be_zero(tmp_path: Path) -> None:
+def test_collect_when_idle_markers_arrive_then_arrival_is_zero(tmp_path: Path) -> None:
     app = App(slots=4)
     rows = app.run(100, lambda t: 500 + 10 * t)
     app.arrive(2, 0)
@@ -215,14 +215,14 @@ def test_collect_when_idle_markers_come_then_arrival_is_known_to_be_zero(tmp_pat
     assert new_observations(signals) == ()
 
 
-def test_collect_when_no_marker_comes_then_nothing_new_is_claimed(tmp_path: Path) -> None:
+def test_collect_without_markers_claims_nothing_new(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 900))
     first = collect_from(lake)
     with pytest.raises(NotReady):
         collect_from(lake, Cursor(first.telemetry_version, first.until))
 
 
-def test_collect_finds_nothing_new_in_anothers_commit(tmp_path: Path) -> None:
+def test_collect_ignores_commits_of_another_pipeline(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
     first = collect_from(lake)
@@ -232,19 +232,19 @@ def test_collect_finds_nothing_new_in_anothers_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("launched", [True, False])
-def test_collect_when_there_is_no_telemetry_or_no_launch_then_not_ready(tmp_path: Path, launched: bool) -> None:
+def test_collect_without_telemetry_or_launch_is_not_ready(tmp_path: Path, launched: bool) -> None:
     rows = [] if launched else App().run(30, 900)
     with pytest.raises(NotReady):
         collect_from(lake_of(tmp_path, rows, launched))
 
 
-def test_collect_when_a_batch_has_one_file_then_source_splits(tmp_path: Path) -> None:
+def test_collect_when_a_batch_has_one_file_then_reports_source_splits(tmp_path: Path) -> None:
     seen = of(collect_from(lake_of(tmp_path, App(slots=4, tasks=1).run(120, lambda t: 300 + 5 * t))))
     assert (seen.slots, seen.parallelism, seen.source_splits) == (4, 1, True)
     assert seen.capacity is not None and seen.capacity.parallelism == 1
 
 
-def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> None:
+def test_collect_rates_stay_right_if_the_clock_is_set_back(tmp_path: Path) -> None:
     app = App()
     early = app.run(60, 900)
     lake = lake_of(tmp_path, early)
@@ -257,7 +257,7 @@ def test_collect_rates_stay_right_where_the_clock_goes_back(tmp_path: Path) -> N
     assert (of(second).busy_ratio or 0) <= 1.0
 
 
-def test_collect_rates_stay_right_while_a_clock_that_was_set_back_catches_up(tmp_path: Path) -> None:
+def test_collect_rates_stay_right_until_a_clock_set_back_has_caught_up(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(60, 900))
     app.clock -= timedelta(seconds=30)
@@ -266,7 +266,7 @@ def test_collect_rates_stay_right_while_a_clock_that_was_set_back_catches_up(tmp
         assert of(collect_from(lake, now=app.clock)).arrival_rows_per_s == pytest.approx(900, rel=0.1)
 
 
-def test_collect_goes_on_at_once_where_the_clock_was_set_back_by_an_hour(tmp_path: Path) -> None:
+def test_collect_continues_at_once_if_the_clock_was_set_back_by_an_hour(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(4200, 900))
     first = collect_from(lake, now=app.clock)
@@ -278,10 +278,10 @@ def test_collect_goes_on_at_once_where_the_clock_was_set_back_by_an_hour(tmp_pat
     second = collect_from(lake, Cursor(first.telemetry_version, first.until), app.clock)
     assert (second.settling, second.deployment_version, second.until) == (False, 2, app.clock)
     assert of(second).arrival_rows_per_s == pytest.approx(900, rel=0.1)
-    assert of(second).batches == sum(row.time > second.since for row in after)  # none of an hour ago
+    assert of(second).batches == sum(row.time > second.since for row in after)  # none from an hour ago
 
 
-def test_collect_takes_the_change_after_the_clock_was_set_back_for_the_last_one(tmp_path: Path) -> None:
+def test_collect_treats_a_change_after_the_clock_was_set_back_as_the_last(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(60, 900))
     store = ReconfigurationStore(lake)
@@ -323,10 +323,10 @@ def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_pat
     assert seen.processed_rows_per_s == pytest.approx(900, rel=0.15)
 
 
-def test_collect_knows_a_full_batch_where_they_are_limited(tmp_path: Path) -> None:
+def test_collect_recognises_a_full_batch_if_batches_are_limited(tmp_path: Path) -> None:
     limited = App(cap=700).run(120, 900)
     assert of(collect_from(lake_of(tmp_path / "limited", limited))).batch_rows_limit == 700
-    free = App(rows_per_s=1000).run(120, 1200)  # cannot keep up either, but always takes all that waits
+    free = App(rows_per_s=1000).run(120, 1200)  # cannot keep up either, but always takes all waiting rows
     assert of(collect_from(lake_of(tmp_path / "free", free))).batch_rows_limit is None
 
 
@@ -339,7 +339,7 @@ def test_collect_leaves_out_rows_that_lack_required_values(tmp_path: Path) -> No
     assert of(collect_from(lake, now=rows[-1].time)) == clean
 
 
-def test_collect_when_a_row_is_of_the_future_then_it_does_not_count(tmp_path: Path) -> None:
+def test_collect_ignores_a_row_from_the_future(tmp_path: Path) -> None:
     rows = App().run(60, 900)
     lake = lake_of(tmp_path, rows)
     clean = collect_from(lake, now=rows[-1].time)
@@ -347,14 +347,14 @@ def test_collect_when_a_row_is_of_the_future_then_it_does_not_count(tmp_path: Pa
     assert collect_from(lake, now=rows[-1].time).until == clean.until
 
 
-def test_collect_when_the_loop_was_paused_then_the_period_is_bounded(tmp_path: Path) -> None:
+def test_collect_after_a_pause_of_the_loop_uses_a_bounded_period(tmp_path: Path) -> None:
     rows = App().run(600, lambda t: 200 if t < 500 else 1500)
     signals = collect_from(lake_of(tmp_path, rows), Cursor(0, START), now=rows[-1].time)
     assert (signals.until - signals.since).total_seconds() == 60
     assert of(signals).arrival_rows_per_s == pytest.approx(1500, rel=0.01)
 
 
-def test_collect_when_looked_at_again_soon_then_the_period_is_a_whole_one(tmp_path: Path) -> None:
+def test_collect_when_repeated_soon_then_uses_a_whole_period(tmp_path: Path) -> None:
     app = App()
     lake = lake_of(tmp_path, app.run(100, 900))
     first = collect_from(lake)
@@ -363,7 +363,7 @@ def test_collect_when_looked_at_again_soon_then_the_period_is_a_whole_one(tmp_pa
     assert (second.until - second.since).total_seconds() == 20
 
 
-def test_collect_when_two_queries_run_then_rows_of_both_are_counted(tmp_path: Path) -> None:
+def test_collect_when_two_queries_run_then_counts_rows_of_both(tmp_path: Path) -> None:
     heavy, light = App().run(100, 900), App(fixed_s=0.1, rows_per_s=50_000).run(100, 100)
     for b in light:
         heavy.append(replace(b, query="side"))
@@ -372,7 +372,7 @@ def test_collect_when_two_queries_run_then_rows_of_both_are_counted(tmp_path: Pa
     assert [query.query for query in seen.queries] == ["delays", "side"]
 
 
-def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_path: Path) -> None:
+def test_new_observations_when_measured_then_one_point_at_the_running_p(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App(slots=8, tasks=2).run(150, lambda t: 300 + 4 * t))
     signals = collect_from(lake)
     (point,) = new_observations(signals)
@@ -386,7 +386,7 @@ def test_new_observations_when_measured_then_one_point_at_the_p_that_ran(tmp_pat
     assert collect_from(lake).observations == (point,)
 
 
-def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_path: Path) -> None:
+def test_collect_when_history_is_old_then_reads_only_the_last_half_hour(tmp_path: Path) -> None:
     app = App(rows_per_s=500)
     old: list[BatchMetrics] = app.run(60, 200)
     app.clock += timedelta(hours=2)
@@ -398,13 +398,13 @@ def test_collect_when_history_is_old_then_only_the_last_half_hour_is_read(tmp_pa
     assert capacity.batches < len(new)
 
 
-def test_collect_takes_one_full_batch_for_no_limit(tmp_path: Path) -> None:
+def test_collect_does_not_take_one_full_batch_for_a_limit(tmp_path: Path) -> None:
     first, *others = App(rows_per_s=3000).run(60, 900)
     waited = replace(others[0], backlog_rows=10 * others[0].rows_in)
     assert of(collect_from(lake_of(tmp_path, [first, waited, *others[1:]]))).batch_rows_limit is None
 
 
-def test_collect_brings_the_signals_of_a_join(tmp_path: Path) -> None:
+def test_collect_includes_the_signals_of_a_join(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, App().run(60, 300.0))
     section = {
         "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},

@@ -1,4 +1,4 @@
-"""What is planned for more arrival: from an optimizer's lines to what a Deployment lets its agents do."""
+"""Plans for a rise in arrival: from an optimizer's lines to what a Deployment allows its agents."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_hold_plans_all_lines_that_the_guards_allow() -> None:
     assert decided(objective={"max_reconfigurations_per_hour": 0})[1].contingencies == ()
 
 
-def test_change_has_the_lines_above_its_slots_and_counts_as_one_of_the_hour() -> None:
+def test_change_has_the_lines_above_its_slots_and_counts_as_an_hourly_change() -> None:
     _, decision = decided(4)
     assert decision.action is Action.APPLY and decision.target is not None
     assert decision.contingencies == LINES[1:]
@@ -75,14 +75,14 @@ def test_change_has_the_lines_above_its_slots_and_counts_as_one_of_the_hour() ->
     assert last.action is Action.APPLY and last.contingencies == ()
 
 
-def test_app_whose_change_is_a_restart_is_not_planned_for() -> None:
+def test_app_that_restarts_for_a_change_has_no_plan() -> None:
     assert decided()[1].contingencies
     given = context(optimizers={"flow": Planning(2)})  # master: local
     assert decide(observation(), given)[0].contingencies == ()
 
 
 @pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT)])
-def test_lines_are_shown_and_not_carried_out_where_a_person_decides(mode: str, action: Action, tmp_path: Path) -> None:
+def test_lines_are_shown_but_not_carried_out_if_a_person_decides(mode: str, action: Action, tmp_path: Path) -> None:
     of, decision = decided(4, mode=mode)
     assert decision.action is action and decision.contingencies == LINES[1:]
     assert decision.target is None or decision.target.contingencies is None
@@ -95,7 +95,7 @@ def test_veto_plans_nothing() -> None:
     assert decided(4, guards={"max_total_slots": 2})[1].contingencies == ()
 
 
-def test_plan_of_a_hold_becomes_a_version_if_it_is_news(tmp_path: Path) -> None:
+def test_plan_of_a_hold_becomes_a_version_only_if_it_is_new(tmp_path: Path) -> None:
     store = DeploymentStore(Lake(tmp_path))
     store.commit(on_cluster()[1], None)
     of, decision = decided()
@@ -105,7 +105,7 @@ def test_plan_of_a_hold_becomes_a_version_if_it_is_news(tmp_path: Path) -> None:
     assert (renewed.decision_id, renewed.author) == ("d", "decision")
     same = replace(decision, decision_id="e", base_version=2)
     assert renew_plan(store, same, of) is None  # nothing new
-    assert renew_plan(store, replace(same, base_version=1), of) is None  # made on a former version
+    assert renew_plan(store, replace(same, base_version=1), of) is None  # made on an earlier version
     unsized = replace(same, contingencies=())
     assert renew_plan(store, unsized, of) is None and store.latest(NAME) == renewed
     asking = of.model_copy(update={"mode": "advise"})

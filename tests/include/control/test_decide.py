@@ -85,25 +85,25 @@ def test_hold_comes_before_any_optimizer_is_asked(
     assert [o.guard for o in decision.guards if not o.passed] == ([] if observed.gate.passed else ["data quality"])
 
 
-def test_signals_of_the_same_apps_under_another_number_decide() -> None:
+def test_signals_of_the_same_apps_at_another_version_are_used() -> None:
     assert decided(observation(), context(deployment(2), ran=deployment(1))).action is Action.APPLY
 
 
 @pytest.mark.parametrize(
     ("lag", "told"),
     [
-        ({"clicks/3": 900, "clicks/0": 0}, "just enough. 900 of the 1,200 rows that wait are in clicks/3."),
-        ({"clicks/0": 600, "clicks/1": 500}, "just enough. 600 of the 1,200 rows that wait are in clicks/0."),
+        ({"clicks/3": 900, "clicks/0": 0}, "just enough. 900 of the 1,200 waiting rows are in clicks/3."),
+        ({"clicks/0": 600, "clicks/1": 500}, "just enough. 600 of the 1,200 waiting rows are in clicks/0."),
         ({"clicks/0": 500, "clicks/1": 400, "clicks/2": 300}, "just enough."),
         ({"clicks/0": 1200}, "just enough."),
     ],
 )
-def test_source_partition_in_which_most_of_the_backlog_waits_is_named(lag: dict[str, int], told: str) -> None:
+def test_source_partition_with_most_of_the_backlog_is_named(lag: dict[str, int], told: str) -> None:
     signals = replace(SIGNALS, apps=(replace(APP, lag=lag),))
     assert decided(observation(signals=signals), context()).sentence.endswith(told)
 
 
-def test_forced_change_needs_no_telemetry_and_remembers_nothing() -> None:
+def test_forced_change_needs_no_telemetry_and_stores_no_memory() -> None:
     request = Request(forced_slots=5, requested_by="ada")
     decision, memories = decide(observation(signals=None, gate=BAD), context(request=request))
     assert decision.action is Action.APPLY and decision.target is not None and memories == {}
@@ -116,7 +116,7 @@ def test_veto_names_its_guard_and_has_no_target() -> None:
     assert (decision.action, decision.reason_code, decision.target) == (Action.VETO, "cool_down", None)
 
 
-def test_question_that_waits_is_not_asked_again() -> None:
+def test_waiting_question_is_not_asked_again() -> None:
     given = context(action=Action.AWAIT)
     asked = decided(observation(), given)
     assert asked.action is Action.AWAIT
@@ -132,7 +132,7 @@ def wanting(partitions: int = 16, action: Action = Action.AWAIT, **changes: Any)
     return context(spec=spec(max_parallelism=partitions), repartition=action, **changes)
 
 
-def test_other_number_of_state_partitions_in_the_spec_waits_for_a_person_whatever_the_mode() -> None:
+def test_other_state_partitions_in_the_spec_wait_for_a_person_in_any_mode() -> None:
     assert spec().mode is Mode.AUTO and spec().repartition is Mode.APPROVE
     asked, memories = decide(observation(), wanting())
     assert (asked.action, asked.reason_code, memories) == (Action.AWAIT, "state_partitions", {})
@@ -142,7 +142,7 @@ def test_other_number_of_state_partitions_in_the_spec_waits_for_a_person_whateve
     assert decided(observation(), wanting(action=Action.APPLY)).action is Action.APPLY
 
 
-def test_tuner_goes_on_while_the_number_of_state_partitions_waits_or_is_only_advised() -> None:
+def test_tuner_continues_while_state_partitions_wait_or_are_only_advised() -> None:
     asked = decided(observation(), wanting())
     for given in (wanting(questions=(Question(asked, None),)), wanting(action=Action.ADVISE)):
         tuned, memories = decide(observation(), given)
@@ -155,12 +155,12 @@ def test_tuner_goes_on_while_the_number_of_state_partitions_waits_or_is_only_adv
         assert "max_parallelism 8 -> 16" in tuned.sentence
 
 
-def test_number_of_state_partitions_is_left_alone_where_it_is_in_force_or_slots_are_forced() -> None:
+def test_state_partitions_are_left_alone_if_in_force_or_slots_are_forced() -> None:
     assert decided(observation(), wanting(8)).reason_code == "under_provisioned"
     assert decided(observation(), wanting(request=Request(forced_slots=5))).reason_code == "forced"
 
 
-def test_content_that_a_person_refused_is_not_asked_again() -> None:
+def test_content_that_a_person_refused_is_not_proposed_again() -> None:
     given = context(action=Action.AWAIT)
     asked = decided(observation(), given)
     refused = Question(asked, replace(asked, action=Action.VETO, reason_code="rejected", sentence="ada said no"))

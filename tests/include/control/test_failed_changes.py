@@ -1,4 +1,4 @@
-"""Which failures count against a content, and which were the fault of something else."""
+"""Which failures count against a content, and which had another cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def change(minute: int, before: int | None, after: int, outcome: Outcome) -> Rec
     return Reconfiguration("p", "p", None, "T2", before, after, after, at, at, None, outcome)
 
 
-def test_failed_changes_when_nothing_happened_then_there_are_none() -> None:
+def test_failed_changes_when_nothing_happened_then_are_empty() -> None:
     assert failed_changes([]) == []
 
 
@@ -24,7 +24,7 @@ def test_failed_changes_include_a_content_that_was_rolled_back() -> None:
     assert failed_changes([change(2, 1, 3, Outcome.READY), failed, change(0, None, 1, Outcome.READY)]) == [failed]
 
 
-def test_failed_changes_when_the_old_content_failed_too_then_nobody_is() -> None:
+def test_failed_changes_exclude_a_content_if_the_old_one_failed_too() -> None:
     assert failed_changes([change(2, 1, 3, Outcome.FAILED), change(1, 1, 2, Outcome.ROLLED_BACK)]) == [
         change(2, 1, 3, Outcome.FAILED)
     ]

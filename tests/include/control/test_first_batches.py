@@ -1,4 +1,4 @@
-"""A backlog that waits at launch is sized for after two batches, and with the throughput that full batches have."""
+"""A backlog at launch is sized for after two batches, using the throughput of full batches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_two_batches_are_enough_for_a_backlog(tmp_path: Path) -> None:
     assert "1 slot can sustain 420 rows/s" in proposal.sentence
 
 
-def test_one_batch_or_one_that_takes_all_rows_is_not_enough(tmp_path: Path) -> None:
+def test_one_batch_or_a_batch_that_takes_all_rows_is_not_enough(tmp_path: Path) -> None:
     assert first_batches(history(launched(1))) is None
     app = App(slots=1, fixed_s=1.9, rows_per_s=500.0)
     assert first_batches(history([app.batch(900.0) for _ in range(5)])) is None
@@ -65,13 +65,13 @@ def test_one_batch_or_one_that_takes_all_rows_is_not_enough(tmp_path: Path) -> N
     assert seen.first_batches is None
 
 
-def test_first_batches_are_of_the_present_slots_only() -> None:
+def test_first_batches_are_those_at_the_present_slots() -> None:
     rows = launched(4)
     assert first_batches(history([*rows[:3], replace(rows[3], slots=2)])) is None
     assert first_batches(history([*rows[:2], replace(rows[2], slots=2), replace(rows[3], slots=2)])) is not None
 
 
-def test_first_batches_without_useful_time_count_all_of_a_batch_as_work() -> None:
+def test_first_batches_without_useful_time_count_entirely_as_work() -> None:
     rows = [replace(r, operators=tuple(replace(o, useful_s=None) for o in r.operators)) for r in launched(2)]
     first = first_batches(history(rows))
     assert first is not None
@@ -79,7 +79,7 @@ def test_first_batches_without_useful_time_count_all_of_a_batch_as_work() -> Non
     assert first.rows_per_s_error == pytest.approx(first.rows_per_s / 2)
 
 
-def test_change_costs_what_its_cold_batches_took_longer() -> None:
+def test_change_costs_the_extra_time_of_its_cold_batches() -> None:
     app = App(slots=2, fixed_s=1.0, rows_per_s=1000.0, cap=1000, source_end=1e6)
     rows = [app.batch(0.0) for _ in range(4)]
     app.slots, app.fixed_s = 4, 6.0
@@ -95,7 +95,7 @@ def test_change_costs_what_its_cold_batches_took_longer() -> None:
     assert change_s(history(rows), {}) is None
 
 
-def test_change_by_a_restart_costs_its_downtime_too() -> None:
+def test_change_by_a_restart_also_costs_its_downtime() -> None:
     app = App(slots=2, fixed_s=1.0, rows_per_s=1000.0)
     rows = app.run(10, 500.0)
     app.restart(12.0, 500.0, 4, 1000.0)

@@ -1,4 +1,4 @@
-"""Pairs of state partitions, and what a byte from another executor costs."""
+"""Pairs of state partitions, and the cost of a byte from another executor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def measured(tmp_path: Path, *flows: PartitionFlow) -> Flows:
     return found.flows
 
 
-def test_pairs_are_those_that_get_much_from_one(tmp_path: Path) -> None:
+def test_pairs_are_those_with_a_large_flow(tmp_path: Path) -> None:
     one_to_one = [flow(p, p, 1000 + p) for p in range(4)]
     everybody = [flow(a, b, 100) for a in range(PARTITIONS) for b in range(4, PARTITIONS)]
     former = flow(7, 7, 9999, batch_id=2)
@@ -59,7 +59,7 @@ def test_pairs_are_those_that_get_much_from_one(tmp_path: Path) -> None:
     assert found.bytes == (1000, 1001, 1002, 1003) and found.s_per_mb is None
 
 
-def test_no_flows_are_no_pairs(tmp_path: Path) -> None:
+def test_missing_flows_give_no_pairs(tmp_path: Path) -> None:
     assert measured(tmp_path) == Flows()
     assert measured(tmp_path / "b", flow(0, 0, 5, from_operator=9)) == Flows()  # of an operator that was not sampled
 
@@ -79,15 +79,15 @@ def tasks(cost_s_per_mb: float, noise_s: float, seed: int = 0) -> list[list[Any]
     return groups
 
 
-def test_cost_of_a_remote_byte_is_found_beside_that_of_rows() -> None:
+def test_cost_of_a_remote_byte_is_separated_from_the_cost_of_rows() -> None:
     assert remote_s_per_mb(tasks(0.05, 0.01)) == pytest.approx(0.05, rel=0.1)
 
 
-def test_cost_that_noise_hides_is_not_known() -> None:
+def test_cost_hidden_by_noise_is_unknown() -> None:
     assert remote_s_per_mb(tasks(0.0, 0.1)) is None
     assert remote_s_per_mb(tasks(0.0001, 0.5, seed=1)) is None
 
 
-def test_cost_is_unknown_where_all_is_local_or_too_few_tasks_ran() -> None:
+def test_cost_is_unknown_if_all_is_local_or_too_few_tasks_ran() -> None:
     assert remote_s_per_mb([[run(b, p, remote_bytes=0) for b in range(5)] for p in range(4)]) is None
     assert remote_s_per_mb([[run(0, 0), run(0, 1)]]) is None

@@ -49,12 +49,12 @@ def vetoes(before: int = 2, after: int = 4, **changes: Any) -> list[str]:
     return [outcome.guard for outcome in trace(before, after, **changes) if not outcome.passed]
 
 
-def test_chain_when_asked_then_keeps_the_designs_order() -> None:
+def test_chain_keeps_the_order_of_the_design() -> None:
     assert [o.guard for o in trace()] == ORDER == [name for name, _ in CHAIN]
     assert vetoes() == []
 
 
-def test_cool_down_when_the_clock_was_set_back_then_nobody_waits_for_it_to_catch_up() -> None:
+def test_cool_down_when_the_clock_was_set_back_then_does_not_wait_for_it() -> None:
     before = change(-3500)
     assert vetoes(history=[before]) == []
     assert vetoes(history=[change(10), before]) == ["cool-down"]
@@ -63,7 +63,7 @@ def test_cool_down_when_the_clock_was_set_back_then_nobody_waits_for_it_to_catch
     assert vetoes(history=[change(-1800, f"d{n}") for n in range(4)]) == []
 
 
-def test_slots_that_a_person_rolled_back_from_are_not_set_again() -> None:
+def test_slots_that_a_person_rolled_back_are_not_set_again() -> None:
     told = trace(2, 4, undone=deployment(4))
     assert [(o.guard, o.reason) for o in told if not o.passed] == [
         ("roll-back", "delays: a person rolled 4 slots back to 2 less than an hour ago")
@@ -72,7 +72,7 @@ def test_slots_that_a_person_rolled_back_from_are_not_set_again() -> None:
     assert vetoes(2, 4, undone=deployment(4), forced=True) == []
 
 
-def test_number_of_state_partitions_that_a_person_rolled_back_from_is_not_set_again() -> None:
+def test_state_partitions_that_a_person_rolled_back_are_not_set_again() -> None:
     def split(partitions: int) -> Deployment:
         app = replace(deployment(2).apps["delays"], max_parallelism=partitions)
         return replace(deployment(2), apps={"delays": app})
@@ -82,7 +82,7 @@ def test_number_of_state_partitions_that_a_person_rolled_back_from_is_not_set_ag
     assert all(outcome.passed for outcome in judge(context, split(5)))
 
 
-def test_placement_that_a_person_rolled_back_stays_as_long_as_the_slots() -> None:
+def test_placement_that_a_person_rolled_back_is_held_until_the_slots_change() -> None:
     def placed(slots: int, *workers: int) -> Deployment:
         app = replace(deployment(slots).apps["delays"], placement={"q/0": workers} if workers else {})
         return replace(deployment(slots), apps={"delays": app})
@@ -95,7 +95,7 @@ def test_placement_that_a_person_rolled_back_stays_as_long_as_the_slots() -> Non
     assert judged(placed(4, 0, 1)) == judged(placed(2)) == []
 
 
-def test_several_vetoes_when_asked_then_the_first_in_the_order_decides() -> None:
+def test_several_vetoes_are_decided_by_the_first_in_the_order() -> None:
     bad = trace(after=9, history=[change(1)])
     veto = first_veto(bad)
     assert veto is not None and (veto.guard, veto.reason) == ("bounds", "delays: 9 slots; allowed: 1 to 8")
@@ -105,14 +105,14 @@ def test_several_vetoes_when_asked_then_the_first_in_the_order_decides() -> None
 @pytest.mark.parametrize(
     ("sound", "forced", "passed"), [(True, False, True), (False, False, False), (False, True, True)]
 )
-def test_quality_when_the_gate_has_judged_then_opens_the_trace(sound: bool, forced: bool, passed: bool) -> None:
+def test_quality_when_the_gate_has_judged_then_heads_the_trace(sound: bool, forced: bool, passed: bool) -> None:
     outcome = quality_outcome(GateResult(sound, sentence="rows_in is -5"), forced=forced)
     assert (outcome.guard, outcome.passed) == ("data quality", passed)
     assert (outcome.reason == "rows_in is -5") is (not passed)
 
 
 @given(slots=st.integers(-5, 5000), low=st.integers(1, 20), span=st.integers(0, 20), forced=st.booleans())
-def test_bounds_when_slots_lie_outside_then_veto_even_a_forced_change(
+def test_bounds_when_slots_are_outside_then_veto_even_a_forced_change(
     slots: int, low: int, span: int, forced: bool
 ) -> None:
     found = vetoes(after=slots, bounds=Bounds(low, low + span), forced=forced)
@@ -120,14 +120,14 @@ def test_bounds_when_slots_lie_outside_then_veto_even_a_forced_change(
 
 
 @given(ago_s=st.floats(0, 200), cool_down_s=st.floats(0, 100))
-def test_cool_down_when_the_last_change_ended_lately_then_vetoes(ago_s: float, cool_down_s: float) -> None:
+def test_cool_down_when_the_last_change_ended_recently_then_vetoes(ago_s: float, cool_down_s: float) -> None:
     last = change(ago_s)
     elapsed_s = (NOW - last.ended).total_seconds()  # type: ignore[operator]
     found = vetoes(history=[last], limits=GuardsSpec(cool_down_s=cool_down_s))
     assert ("cool-down" in found) == (elapsed_s < cool_down_s)
 
 
-def test_executors_need_no_cool_down_but_count_and_back_off() -> None:
+def test_executors_skip_the_cool_down_but_count_and_back_off() -> None:
     def elastic(slots: int) -> Deployment:
         app = AppDeployment("x.py", (), slots, 1024, 8, executor=ExecutorSize(1, 512))
         return Deployment("delays", 3, True, {"delays": app})
@@ -165,14 +165,14 @@ def test_changes_per_hour_counts_each_decision_once(made: list[tuple[int, str]])
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
-def test_quiet_hours_when_inside_the_span_then_veto_also_over_midnight(start: int, end: int, minute: int) -> None:
+def test_quiet_hours_veto_inside_the_span_and_across_midnight(start: int, end: int, minute: int) -> None:
     span = f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
     now = NOW.replace(hour=minute // 60, minute=minute % 60)
     inside = minute in ({*range(start, end)} if start <= end else {*range(start, 1440), *range(end)})
     assert ("quiet hours" in vetoes(now=now, limits=GuardsSpec(quiet_hours=(span,)))) == inside
 
 
-def test_quiet_hours_when_the_clock_is_in_another_zone_then_utc_counts() -> None:
+def test_quiet_hours_use_utc_whatever_the_time_zone() -> None:
     from zoneinfo import ZoneInfo
 
     local = datetime(2013, 1, 1, 18, 30, tzinfo=ZoneInfo("America/New_York"))  # 23:30 UTC
@@ -200,7 +200,7 @@ def test_quota_vetoes_growth_only(before: int, after: int, elsewhere: int, allow
     assert ("quota" in found) == (after > before and after + elsewhere > allowed)
 
 
-def test_forced_change_when_judged_then_only_bounds_running_tasks_and_quota_are_asked() -> None:
+def test_forced_change_is_judged_only_by_bounds_running_tasks_and_quota() -> None:
     limits = GuardsSpec(quiet_hours=("00:00-23:59",), max_total_slots=3)
     changes: dict[str, Any] = {"history": [change(1)], "max_per_hour": 0, "limits": limits}
     assert vetoes(forced=True, **changes) == ["quota"]

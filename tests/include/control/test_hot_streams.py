@@ -20,7 +20,7 @@ def counted(lake: Lake, minutes_ago: int, rows: Mapping[str, int], pipeline: str
     lake.append("telemetry/streams", [{**told, "stream": stream, "rows": count} for stream, count in rows.items()])
 
 
-def test_streams_with_far_more_rows_than_the_mean_one_are_hot(tmp_path: Path) -> None:
+def test_streams_with_far_more_rows_than_the_mean_are_hot(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert hot_streams(lake, SPEC, NOON) == ()
     counted(lake, 2, {"UA": 60, "AA": 10, "B6": 5, "DL": 5})
@@ -31,7 +31,7 @@ def test_streams_with_far_more_rows_than_the_mean_one_are_hot(tmp_path: Path) ->
     assert hot_streams(lake, spec(), NOON) == ()
 
 
-def test_they_are_looked_for_where_partitions_are_skewed(tmp_path: Path) -> None:
+def test_hot_streams_are_searched_if_partitions_are_skewed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     counted(lake, 1, {"UA": 70, "AA": 10, "B6": 10, "DL": 10})
     for batch, hot_s in enumerate((1.0, 1.0, 1.0)):

@@ -96,7 +96,7 @@ def running(home: Path, *wanted: Mapping[str, float], tuner: Scripted | None = N
 
 
 class MeasuringPlant(MemoryPlant):
-    """An app that goes on as its first version."""
+    """An app that continues with its first version."""
 
     def observe(self, since: Cursor) -> Signals:
         return replace(super().observe(since), deployment_version=1)
@@ -152,7 +152,7 @@ def vetoes(target: Deployment, **changes: Any) -> list[str]:
 
 
 @given(st.integers(0, 8), st.integers(0, 60), st.floats(-0.5, 1.5), st.floats(0, 3000))
-def test_guards_when_a_join_alone_changes_then_only_its_bounds_count(
+def test_guards_when_only_a_join_changes_then_apply_only_its_bounds(
     workers: int, block: int, shed: float, ended_ago_s: float
 ) -> None:
     target = replace(CURRENT, join=JoinSettings(workers, block, shed))
@@ -179,7 +179,7 @@ def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> N
     assert latest(w.lake).apps == DeploymentStore(w.lake).get(NAME, 1).apps  # type: ignore[union-attr]
 
 
-def test_evaluation_when_slots_must_wait_then_the_join_is_changed_all_the_same(tmp_path: Path) -> None:
+def test_evaluation_when_slots_must_wait_then_still_changes_the_join(tmp_path: Path) -> None:
     tuner = Scripted("flow", {SLOTS: 4}, {SLOTS: 4})
     w = running(tmp_path, {SHED_RATIO: 0.3}, tuner=tuner, guards={"cool_down_s": 600})
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
@@ -194,7 +194,7 @@ def test_evaluation_when_slots_must_wait_then_the_join_is_changed_all_the_same(t
     assert (held.action, held.reason_code) == (Action.VETO, "cool_down")
 
 
-def test_evaluation_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_path: Path) -> None:
+def test_evaluation_when_the_join_is_out_of_bounds_then_changes_nothing(tmp_path: Path) -> None:
     w = running(tmp_path, {JOIN_WORKERS: 7}, tuner=Scripted("flow", {SLOTS: 4}))
     decision = evaluate(w, 31)
     assert (decision.action, decision.reason_code) == (Action.VETO, "bounds")
@@ -202,7 +202,7 @@ def test_evaluation_when_the_join_is_out_of_bounds_then_nothing_is_changed(tmp_p
     assert "Not now" not in decision.sentence, "nothing was left out: all was refused"
 
 
-def test_roll_back_when_a_join_was_changed_then_its_settings_return(tmp_path: Path) -> None:
+def test_roll_back_of_a_join_change_restores_its_settings(tmp_path: Path) -> None:
     w = running(tmp_path, {SHED_RATIO: 0.3, JOIN_WORKERS: 3})
     evaluate(w, 31)
     roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
@@ -248,7 +248,7 @@ def test_reconcile_of_a_join_change_starts_no_driver(
 
 
 class LiveApp(App):
-    """An app that goes on where only its join is set anew."""
+    """An app that keeps running when only its join settings change."""
 
     def apply(self, target: Deployment) -> tuple[Reconfiguration, ...]:
         ran = DeploymentStore(self.lake).get(NAME, self.version)

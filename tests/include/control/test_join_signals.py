@@ -55,7 +55,7 @@ def found(lake: Lake) -> JoinSignals:
     return told
 
 
-def test_signals_hold_the_newest_window_and_the_messages(tmp_path: Path) -> None:
+def test_signals_include_the_newest_window_and_the_messages(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     for number, ago_s in enumerate((90, 60, 30, 0)):
         batch(lake, number, ago_s)
@@ -71,20 +71,20 @@ def test_signals_hold_the_newest_window_and_the_messages(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("partitions", [(3, 4), (None, 4), (1, 1)])
-def test_state_partitions_that_cannot_be_are_unknown(tmp_path: Path, partitions: tuple[int | None, int]) -> None:
+def test_impossible_number_of_state_partitions_is_unknown(tmp_path: Path, partitions: tuple[int | None, int]) -> None:
     rows = [worker(number, 1, 20, partitions=count) for number, count in enumerate(partitions)]
     Lake(tmp_path).append("telemetry/workers", rows)
     assert found(Lake(tmp_path)).partitions is None
 
 
-def test_signals_have_the_workers_of_the_newest_batch(tmp_path: Path) -> None:
+def test_signals_use_the_workers_of_the_newest_batch(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 1, 40, workers=5, window_tuples=9)
     batch(lake, 2, 20, workers=3, window_tuples=4)
     assert found(lake).window_tuples == (4, 4, 4) and found(lake).workers == 2
 
 
-def test_signals_take_the_newest_drivers_batches(tmp_path: Path) -> None:
+def test_signals_use_the_newest_drivers_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 900, 10)
     batch(lake, 3, 15, generation=3, shed_ratio=0.5)
@@ -102,7 +102,7 @@ def test_signals_keep_the_window_of_silent_streams_for_a_day(tmp_path: Path) -> 
     assert read(later) is None
 
 
-def test_signals_when_there_is_no_join_or_no_batch_yet_then_are_none(tmp_path: Path) -> None:
+def test_signals_without_a_join_or_a_batch_are_none(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert read(lake) is None
     batch(lake, 1, 10, pipeline="another")
@@ -136,26 +136,26 @@ def test_signals_leave_a_lost_count_unknown(
     ],
     ids=str,
 )  # fmt: skip
-def test_signals_when_a_row_is_not_told_right_then_nothing_is_believed(tmp_path: Path, edit: dict[str, Any]) -> None:
+def test_signals_when_a_row_is_malformed_then_are_none(tmp_path: Path, edit: dict[str, Any]) -> None:
     lake = Lake(tmp_path)
     other = {} if "worker" in edit else edit
     lake.append("telemetry/workers", [worker(0, 1, 10, **edit), worker(1, 1, 10, **other)])
     assert read(lake) is None
 
 
-def test_signals_when_a_worker_is_told_twice_then_nothing_is_believed(tmp_path: Path) -> None:
+def test_signals_when_a_worker_is_reported_twice_then_are_none(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append("telemetry/workers", [worker(0, 1, 10), worker(1, 1, 10), worker(1, 1, 10)])
     assert read(lake) is None
 
 
-def test_signals_believe_nothing_where_workers_disagree(tmp_path: Path) -> None:
+def test_signals_are_none_if_workers_disagree(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.append("telemetry/workers", [worker(0, 1, 10, block=9), worker(1, 1, 10)])
     assert read(lake) is None
 
 
-def test_signals_believe_nothing_where_a_worker_is_missing(tmp_path: Path) -> None:
+def test_signals_are_none_if_a_worker_is_missing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     batch(lake, 1, 10)
     assert read(lake) is not None
@@ -200,7 +200,7 @@ counts = st.one_of(st.none(), st.integers(-(2**62), 2**62), st.integers(0, 50))
         max_size=6,
     )
 )  # fmt: skip
-def test_signals_when_telemetry_is_anything_then_are_possible_or_none(
+def test_signals_of_any_telemetry_are_possible_or_none(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
 ) -> None:
     lake = Lake(tmp_path_factory.mktemp("lake"))

@@ -42,7 +42,7 @@ def sampled(lake: Lake, *runs: PartitionRun) -> None:
     lake.append("telemetry/partitions", [partition_run_row(run) for run in runs])
 
 
-def test_key_groups_are_what_their_newest_batches_took(tmp_path: Path) -> None:
+def test_key_groups_match_their_newest_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, *(run(batch, partition) for batch in range(5) for partition in range(2)))
     sampled(lake, run(5, 0, worker=3, run_s=40.0, state_bytes=9), run(5, 1, worker=None))  # one that loaded its state
@@ -64,19 +64,19 @@ def test_key_groups_follow_hot_keys(tmp_path: Path) -> None:
     assert found is not None and found.busy_s == (1.0,) and found.batches == 10
 
 
-def test_batches_of_other_hot_keys_do_not_count(tmp_path: Path) -> None:
+def test_batches_with_other_hot_keys_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     hot = {batch: 0 if batch < 6 else 1 for batch in range(8)}
     sampled(lake, *(run(b, p, run_s=9.0 if p == hot[b] else 1.0) for b in hot for p in range(4)))
     found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
-    # of the newest three, which always count, two are of the new ones
+    # of the newest three, which always count, two have the new keys
     assert found is not None and found.busy_s == (1.0, 9.0, 1.0, 1.0) and found.batches == 3
     sampled(lake, *(run(8, p, run_s=(1.3, 8.0, 0.9, 1.1)[p]) for p in range(4)))  # noise
     found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
     assert found is not None and found.busy_s == (1.0, 9.0, 1.0, 1.0) and found.batches == 3
 
 
-def test_key_groups_before_executors_came_or_went_do_not_count(tmp_path: Path) -> None:
+def test_key_groups_before_executors_changed_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     alone = (run(batch, partition, run_s=1.0) for batch in range(4) for partition in range(2))
     shared = (run(batch, p, run_s=3.0, executor=str(p)) for batch in range(4, 6) for p in range(2))
@@ -85,7 +85,7 @@ def test_key_groups_before_executors_came_or_went_do_not_count(tmp_path: Path) -
     assert found is not None and found.busy_s == (3.0, 3.0) and found.batches == 2
 
 
-def test_partition_that_two_executors_tell_of_in_one_batch_is_left_to_other_batches(tmp_path: Path) -> None:
+def test_partition_that_two_executors_report_in_one_batch_is_left_to_other_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, *(run(batch, 0) for batch in range(5)), run(3, 0, executor="8", worker=1, run_s=90.0))
     found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
@@ -93,7 +93,7 @@ def test_partition_that_two_executors_tell_of_in_one_batch_is_left_to_other_batc
     assert (found.partition, found.worker, found.busy_s, found.batches) == ((0,), (0,), (1.0,), 4)
 
 
-def test_key_groups_of_former_drivers_and_other_pipelines_do_not_count(tmp_path: Path) -> None:
+def test_key_groups_of_earlier_drivers_and_other_pipelines_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, run(90, 0, generation=1), run(1, 5, pipeline="another"), run(2, 1))
     found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
@@ -101,7 +101,7 @@ def test_key_groups_of_former_drivers_and_other_pipelines_do_not_count(tmp_path:
 
 
 @pytest.mark.parametrize("late_s", [61, 100_000])
-def test_key_groups_that_are_old_are_none(tmp_path: Path, late_s: int) -> None:
+def test_old_key_groups_are_none(tmp_path: Path, late_s: int) -> None:
     lake = Lake(tmp_path)
     assert key_groups(SPEC, lake, NOON) is None
     sampled(lake, run(0, 0))

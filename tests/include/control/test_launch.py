@@ -41,21 +41,21 @@ def slots(lake: Lake) -> int:
     return newest.apps["tiny"].slots
 
 
-def test_launch_when_repeated_then_makes_one_version(lake: Lake) -> None:
+def test_launch_when_repeated_then_creates_one_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake), author="ada")
     assert (first.version, first.running, first.author, slots(lake)) == (1, True, "ada", 3)
     assert launch(spec(), ControlTables(lake), author="bob") == first
     assert launch(spec(), ControlTables(lake), slots=3) == first
 
 
-def test_launch_when_adapted_since_then_keeps_the_slots_that_were_found(lake: Lake) -> None:
+def test_launch_when_adapted_since_then_keeps_the_adapted_slots(lake: Lake) -> None:
     launch(spec(), ControlTables(lake))
     launch(spec(), ControlTables(lake), slots=5)
     again = launch(spec(args=["--new"]), ControlTables(lake))
     assert (again.version, again.apps["tiny"].args, slots(lake)) == (3, ("--new",), 5)
 
 
-def test_launch_when_bounds_have_moved_then_slots_come_within_them(lake: Lake) -> None:
+def test_launch_when_bounds_have_moved_then_slots_move_within_them(lake: Lake) -> None:
     launch(spec(), ControlTables(lake), slots=6)
     launch(spec(slots={"min": 1, "max": 4, "start": 1}), ControlTables(lake))
     assert slots(lake) == 4
@@ -67,7 +67,7 @@ def test_launch_when_executors_have_other_cores_then_slots_are_multiples_of_them
     assert slots(lake) == 6
 
 
-def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> None:
+def test_launch_after_a_stop_starts_the_pipeline_again(lake: Lake) -> None:
     launch(spec(), ControlTables(lake))
     stopped = launch(spec(), ControlTables(lake), running=False)
     assert (stopped.version, stopped.running) == (2, False)
@@ -76,7 +76,7 @@ def test_launch_when_stopped_then_a_new_launch_starts_it_again(lake: Lake) -> No
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CIRCUIT_OPEN])
-def test_launch_after_a_failure_makes_one_new_version(lake: Lake, outcome: Outcome) -> None:
+def test_launch_after_a_failure_creates_one_new_version(lake: Lake, outcome: Outcome) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
     again = launch(spec(), ControlTables(lake), author="ada")
@@ -87,13 +87,13 @@ def test_launch_after_a_failure_makes_one_new_version(lake: Lake, outcome: Outco
 
 
 @pytest.mark.parametrize("outcome", [Outcome.READY, Outcome.STOPPED, Outcome.OPEN])
-def test_launch_repeated_makes_no_new_version(lake: Lake, outcome: Outcome) -> None:
+def test_launch_repeated_creates_no_new_version(lake: Lake, outcome: Outcome) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, outcome)
     assert launch(spec(), ControlTables(lake)) == first
 
 
-def test_launch_when_nothing_runs_then_makes_a_new_version(lake: Lake) -> None:
+def test_launch_when_nothing_runs_then_creates_a_new_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.READY)
     again = launch(spec(), ControlTables(lake), alive=False)
@@ -102,7 +102,7 @@ def test_launch_when_nothing_runs_then_makes_a_new_version(lake: Lake) -> None:
     assert launch(spec(), ControlTables(lake), running=False, alive=False) == stopped
 
 
-def test_launch_stops_what_was_given_up_by_one_version(lake: Lake) -> None:
+def test_launch_stops_an_abandoned_content_with_one_version(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     ended(lake, first.version, Outcome.CIRCUIT_OPEN)
     stopped = launch(spec(), ControlTables(lake), running=False)
@@ -116,7 +116,7 @@ def test_launch_after_a_decision_is_the_persons_version(lake: Lake) -> None:
     assert (newest.decision_id, newest.author) == (None, "person")
 
 
-def test_launch_rolls_back_by_a_new_version_and_a_decision(lake: Lake) -> None:
+def test_launch_rolls_back_with_a_new_version_and_a_decision(lake: Lake) -> None:
     first = launch(spec(), ControlTables(lake))
     launch(spec(), ControlTables(lake), slots=6)
     back = launch(spec(), ControlTables(lake), roll_back_to=1, author="ada")
@@ -135,7 +135,7 @@ def test_launch_rolls_back_by_a_new_version_and_a_decision(lake: Lake) -> None:
         ({"roll_back_to": 1, "slots": 2}, "without slots"),
     ],
 )
-def test_launch_when_the_wish_is_out_of_range_then_nothing_is_committed(
+def test_launch_when_the_request_is_out_of_range_then_commits_nothing(
     lake: Lake, wish: dict[str, int], told: str
 ) -> None:
     first = launch(spec(), ControlTables(lake))
@@ -144,12 +144,12 @@ def test_launch_when_the_wish_is_out_of_range_then_nothing_is_committed(
     assert DeploymentStore(lake).latest("tiny") == first
 
 
-def test_launch_when_what_was_never_launched_is_to_stop_then_says_so(lake: Lake) -> None:
+def test_launch_to_stop_a_pipeline_never_launched_says_so(lake: Lake) -> None:
     with pytest.raises(MillraceError, match="Launch tiny first"):
         launch(spec(), ControlTables(lake), running=False)
 
 
-def test_detached_pipeline_has_the_same_content_until_it_is_attached_or_launched(lake: Lake) -> None:
+def test_detached_pipeline_keeps_its_content_until_attached_or_launched(lake: Lake) -> None:
     tables = ControlTables(lake)
     first = launch(spec(), tables)
     gone = detach(tables, "tiny", "ada")
@@ -164,7 +164,7 @@ def test_detached_pipeline_has_the_same_content_until_it_is_attached_or_launched
 
 
 @pytest.mark.parametrize("running", [None, False])
-def test_detach_of_what_is_not_to_run_is_refused(lake: Lake, running: bool | None) -> None:
+def test_detach_of_a_stopped_pipeline_is_refused(lake: Lake, running: bool | None) -> None:
     if running is not None:
         launch(spec(), ControlTables(lake))
         launch(spec(), ControlTables(lake), running=running)

@@ -36,7 +36,7 @@ def w(tmp_path: Path) -> World:
 
 def evaluate(w: World, request: Request | None = None) -> Decision:
     asked = request or Request()
-    observed = from_json(EvaluationInput, to_json(w.loop.observe(asked)))  # as it travels between two tasks
+    observed = from_json(EvaluationInput, to_json(w.loop.observe(asked)))  # as it is passed between two tasks
     return w.loop.decide(observed, asked)
 
 
@@ -46,7 +46,7 @@ def slots(w: World) -> int:
     return latest.apps[NAME].slots
 
 
-def test_decision_names_a_query_that_failed_while_the_others_are_still_sized(w: World) -> None:
+def test_decision_names_a_failed_query_while_the_others_are_still_sized(w: World) -> None:
     failure = QueryFailure("orders", NOON, "ValueError: poison")
     w.loop.query_failures = lambda: (failure,)
     decision = evaluate(w)
@@ -78,14 +78,14 @@ def test_evaluation_records_a_hold_with_its_reason(w: World) -> None:
     assert w.loop.apply(decision.decision_id) == () and w.plant.applied == []
 
 
-def test_evaluation_when_nothing_is_new_then_is_quiet_and_records_nothing(w: World) -> None:
+def test_evaluation_when_nothing_is_new_then_records_nothing(w: World) -> None:
     evaluate(w)
     with pytest.raises(NotReady):
         w.loop.observe()
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
 
-def test_next_evaluation_starts_where_the_last_one_stopped(w: World) -> None:
+def test_next_evaluation_starts_at_the_end_of_the_last_one(w: World) -> None:
     first = evaluate(w)
     w.clock.wait(20)
     w.report(31, 50)
@@ -95,7 +95,7 @@ def test_next_evaluation_starts_where_the_last_one_stopped(w: World) -> None:
     assert seen.since.telemetry_version == first.signals.telemetry_version < seen.signals.telemetry_version
 
 
-def test_decide_when_the_task_is_tried_again_then_nothing_is_doubled(w: World) -> None:
+def test_decide_retried_duplicates_nothing(w: World) -> None:
     seen = w.loop.observe()
     first = w.loop.decide(seen)
     w.clock.wait(7)
@@ -105,7 +105,7 @@ def test_decide_when_the_task_is_tried_again_then_nothing_is_doubled(w: World) -
     assert len(ObservationStore(w.lake).recent(NAME)) == 1
 
 
-def test_decide_retried_remembers_an_evaluation_once(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decide_retried_stores_an_evaluation_once(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = w.loop.observe()
 
     def die(store: DecisionStore, decision: Decision) -> bool:
@@ -123,7 +123,7 @@ def test_decide_retried_remembers_an_evaluation_once(w: World, monkeypatch: pyte
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
 
-def test_apply_when_the_task_is_tried_again_then_one_version_is_made(w: World) -> None:
+def test_apply_retried_creates_one_version(w: World) -> None:
     decision = evaluate(w)
     w.loop.apply(decision.decision_id)
     assert w.loop.apply(decision.decision_id) == ()
@@ -154,7 +154,7 @@ def test_apply_when_the_base_version_moved_then_vetoes_once(w: World) -> None:
     assert w.plant.applied == [] and slots(w) == 2
 
 
-def test_apply_does_not_bring_back_a_replaced_version(w: World) -> None:
+def test_apply_does_not_restore_a_replaced_version(w: World) -> None:
     decision = evaluate(w)
     w.loop.apply(decision.decision_id)
     roll_back(w.tables, NAME, 1, "alice", w.clock(), None)
@@ -170,7 +170,7 @@ def test_apply_when_there_is_no_such_decision_then_names_it(w: World) -> None:
 @pytest.mark.parametrize(
     ("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT), ("auto", Action.APPLY)]
 )
-def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mode: str, action: Action) -> None:
+def test_mode_when_a_change_is_due_then_decides_how_far_it_goes(tmp_path: Path, mode: str, action: Action) -> None:
     w = world(tmp_path, mode=mode)
     w.run()
     decision = evaluate(w)
@@ -180,7 +180,7 @@ def test_mode_when_a_change_is_due_then_says_how_far_it_goes(tmp_path: Path, mod
     assert slots(w) == (2 if mode == "advise" else 4)
 
 
-def test_other_number_of_state_partitions_waits_for_a_person_in_mode_auto_too(tmp_path: Path) -> None:
+def test_other_state_partitions_wait_for_a_person_in_mode_auto_too(tmp_path: Path) -> None:
     w = world(tmp_path)
     w.run()
     wanting = replace(w.loop, spec=w.loop.spec.model_copy(update={"max_parallelism": 16}))
@@ -197,7 +197,7 @@ def test_other_number_of_state_partitions_waits_for_a_person_in_mode_auto_too(tm
     assert evaluate(w).reason_code == "under_provisioned"
 
 
-def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: Path) -> None:
+def test_approve_when_the_same_question_waits_then_does_not_ask_again(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=100)
     w.run()
     asked = evaluate(w)
@@ -211,7 +211,7 @@ def test_approve_when_the_same_question_waits_then_is_not_asked_again(tmp_path: 
     assert evaluate(w).action is Action.AWAIT
 
 
-def test_approve_does_not_ask_again_what_was_refused(tmp_path: Path) -> None:
+def test_approve_does_not_ask_again_after_a_refusal(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve")
     w.run()
     asked = evaluate(w)
@@ -224,7 +224,7 @@ def test_approve_does_not_ask_again_what_was_refused(tmp_path: Path) -> None:
     assert evaluate(w).reason_code == "rejected"
 
 
-def test_approval_when_it_comes_too_late_then_vetoes(tmp_path: Path) -> None:
+def test_approval_when_it_is_too_late_then_vetoes(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", approval_expires_s=60)
     w.run()
     asked = evaluate(w)
@@ -248,7 +248,7 @@ def test_apply_retried_after_expiry_reaches_the_plant(
     assert DecisionStore(w.lake).get(veto_id(asked)) is None
 
 
-def test_evaluation_when_bad_rows_come_between_gate_and_collection_then_holds(
+def test_evaluation_when_bad_rows_arrive_between_gate_and_collection_then_holds(
     w: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect = w.plant.observe
@@ -264,7 +264,7 @@ def test_evaluation_when_bad_rows_come_between_gate_and_collection_then_holds(
     assert [outcome.guard for outcome in decision.guards if not outcome.passed] == ["data quality"]
 
 
-def test_next_evaluation_goes_on_behind_bad_rows(w: World) -> None:
+def test_next_evaluation_continues_behind_bad_rows(w: World) -> None:
     evaluate(w)
     w.clock.wait(20)
     rows = good_rows(31, 50, w.clock())
@@ -304,15 +304,15 @@ def test_forced_slots_when_out_of_bounds_then_vetoes_with_the_range(w: World, wa
     assert f"{wanted} slots; allowed: 1 to 8" in decision.sentence
 
 
-def test_forced_slots_when_there_is_no_new_telemetry_then_still_apply(w: World) -> None:
+def test_forced_slots_without_new_telemetry_still_apply(w: World) -> None:
     evaluate(w)
     decision = evaluate(w, Request(forced_slots=3, requested_by="alice"))
     assert decision.action is Action.APPLY and decision.signals is None
 
 
-def test_forced_slots_when_they_are_there_already_then_hold(w: World) -> None:
+def test_forced_slots_that_are_already_set_hold(w: World) -> None:
     decision = evaluate(w, Request(forced_slots=2))
-    assert decision.action is Action.HOLD and "2 slots already" in decision.sentence
+    assert decision.action is Action.HOLD and "already has 2 slots" in decision.sentence
 
 
 def test_evaluation_when_the_pipeline_was_never_launched_then_holds_and_says_so(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_evaluation_holds_on_an_error_of_its_optimizer(w: World) -> None:
         w.loop.observe()
 
 
-def test_evaluation_when_reading_telemetry_throws_then_holds_with_the_error(
+def test_evaluation_when_reading_telemetry_raises_then_holds_with_the_error(
     w: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def observe(since: object) -> Signals:
@@ -393,7 +393,7 @@ def test_evaluation_when_reading_telemetry_throws_then_holds_with_the_error(
     assert "rows_in is None" in decision.sentence
 
 
-def test_evaluation_when_another_owns_the_slots_then_gives_advice(tmp_path: Path) -> None:
+def test_evaluation_when_another_owns_the_slots_then_advises(tmp_path: Path) -> None:
     w = world(tmp_path, owners={"slots": "ds2"})
     w.run()
     decision = evaluate(w)
@@ -426,7 +426,7 @@ def test_evaluation_backs_off_from_a_content_that_failed(w: World) -> None:
     assert evaluate(w).action is Action.APPLY
 
 
-def test_evaluation_when_the_telemetry_is_of_an_older_version_then_holds(
+def test_evaluation_when_the_telemetry_is_from_an_older_version_then_holds(
     w: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = w.loop.observe()
@@ -437,7 +437,7 @@ def test_evaluation_when_the_telemetry_is_of_an_older_version_then_holds(
     assert (decision.action, decision.reason_code) == (Action.HOLD, "not_running_yet")
 
 
-def test_scaling_when_it_brought_nothing_then_the_next_step_up_is_vetoed(w: World) -> None:
+def test_scaling_that_brought_nothing_vetoes_the_next_step_up(w: World) -> None:
     first = evaluate(w)
     (change,) = w.loop.apply(first.decision_id)
     achieved = {"processing_ability_rows_per_s": 481.0}
@@ -447,7 +447,7 @@ def test_scaling_when_it_brought_nothing_then_the_next_step_up_is_vetoed(w: Worl
     w.report(31, 89)
     decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.VETO, "ineffective_scaling")
-    assert "was expected to add 480 rows/s and added 1" in decision.sentence
+    assert "was expected to add 480 rows/s but added 1" in decision.sentence
 
 
 def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:
@@ -470,7 +470,7 @@ def test_roll_back_is_a_new_version_and_a_decision(w: World) -> None:
         roll_back(w.tables, NAME, 9, "alice", w.clock(), None)
 
 
-def test_what_a_person_rolled_back_is_not_decided_again_for_an_hour(w: World) -> None:
+def test_rolled_back_content_is_not_decided_again_for_an_hour(w: World) -> None:
     first = evaluate(w)
     w.loop.apply(first.decision_id)
     now = w.clock()

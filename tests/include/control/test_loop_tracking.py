@@ -13,7 +13,7 @@ from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, NOON, world
 
 
-def test_change_and_its_run_name_each_other(tmp_path: Path, mlflow_uri: str) -> None:
+def test_change_and_its_run_link_each_other(tmp_path: Path, mlflow_uri: str) -> None:
     from mlflow import MlflowClient
 
     w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri()))
@@ -28,14 +28,14 @@ def test_change_and_its_run_name_each_other(tmp_path: Path, mlflow_uri: str) -> 
     ReconfigurationStore(w.lake).record(change)
     w.clock.wait(60)
     w.report(31, 89)
-    w.loop.observe()  # the next evaluation checks what the change achieved
+    w.loop.observe()  # the next evaluation checks the effect of the change
     verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
     assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
     metrics = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id).data.metrics
     assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
 
 
-def test_change_that_fails_has_a_run_too(tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_change_has_a_run_too(tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     w = world(tmp_path, MlflowTracker(mlflow_uri, artifacts=tmp_path.as_uri()))
     w.run()
     decision = w.loop.decide(w.loop.observe())
@@ -51,7 +51,7 @@ def test_change_that_fails_has_a_run_too(tmp_path: Path, mlflow_uri: str, monkey
     assert stored.mlflow_run_id is not None
 
 
-def test_change_is_applied_while_mlflow_is_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_is_applied_while_mlflow_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     w = world(tmp_path, MlflowTracker("http://127.0.0.1:1"))
     w.run()
@@ -60,7 +60,7 @@ def test_change_is_applied_while_mlflow_is_out_of_reach(tmp_path: Path, monkeypa
     assert len(w.loop.apply(decision.decision_id)) == 1
 
 
-def test_hold_when_recorded_then_makes_no_run(tmp_path: Path) -> None:
+def test_hold_when_recorded_then_creates_no_run(tmp_path: Path) -> None:
     w = world(tmp_path)
     w.run()
     w.plant.arrival = 400

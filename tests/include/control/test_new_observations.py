@@ -29,7 +29,7 @@ def signals_at(number: int, p: int = 4, **changes: object) -> Signals:
     return Signals("a", now - timedelta(minutes=1), now, number, 1, (app,))
 
 
-def test_observation_when_an_evaluation_measured_anew_then_is_its_capacity() -> None:
+def test_observation_of_a_new_evaluation_is_its_capacity() -> None:
     assert new_observations(signals_at(7)) == (Observation("a", 4, 407.0, 9.0, 9, NOON + timedelta(minutes=7)),)
     for nothing in (signals_at(1, healthy_batches=0), replace(signals_at(1), settling=True)):
         assert new_observations(nothing) == ()
@@ -63,7 +63,7 @@ def test_known_observations_are_those_of_the_table(tmp_path: Path, monkeypatch: 
     requests = [Request(), Request(), Request(dry_run=True), Request(forced_slots=3, requested_by="me"), Request()]
     for number in range(2 * len(DAY)):
         run.evaluate(requests[number % len(requests)])
-        if number % 7 == 0:  # one that measures nothing, and one that is no evaluation
+        if number % 7 == 0:  # one without measurements, and one that is not an evaluation
             last = DecisionStore(run.lake).last(NAME)
             assert last is not None
             hold = replace(last, decision_id=f"hold-{number}", signals=None)

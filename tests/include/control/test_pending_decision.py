@@ -30,7 +30,7 @@ def asked(lake: Lake, action: Action = Action.AWAIT) -> Decision:
 
 
 @pytest.mark.parametrize(("by", "reason"), [("ada", "rejected"), (None, "expired")])
-def test_refuse_when_repeated_then_is_one_veto_that_is_no_evaluation(lake: Lake, by: str | None, reason: str) -> None:
+def test_refuse_when_repeated_then_is_one_veto_and_no_evaluation(lake: Lake, by: str | None, reason: str) -> None:
     asked(lake)
     veto = refuse(ControlTables(lake), "tiny", ID, by, NOW + timedelta(minutes=5))
     assert (veto.action, veto.reason_code, veto.base_version) == (Action.VETO, reason, 3)
@@ -77,7 +77,7 @@ def app(**changes: Any) -> dict[str, AppDeployment]:
     return {"tiny": replace(BASE.apps["tiny"], **changes)}
 
 
-def test_decision_that_waits_survives_a_live_change_of_another_field() -> None:
+def test_waiting_decision_survives_a_live_change_of_another_field() -> None:
     content = on_newest(more_memory(), newest(apps=app(slots=6)))
     assert content is not None and content.apps["tiny"].executor is not None
     assert (content.apps["tiny"].slots, content.apps["tiny"].executor.memory_mb) == (6, 2048)
@@ -96,11 +96,11 @@ def test_decision_that_waits_survives_a_live_change_of_another_field() -> None:
     ],
     ids=["launched again", "stopped", "the same field changed", "a restart between", "no such app"],
 )
-def test_decision_that_waits_is_void_after_anything_else(moved_on: Deployment) -> None:
+def test_waiting_decision_is_void_after_any_other_change(moved_on: Deployment) -> None:
     assert on_newest(more_memory(), moved_on) is None
 
 
-def test_approval_after_a_live_change_makes_the_next_version_of_both(tmp_path: Path) -> None:
+def test_approval_after_a_live_change_creates_the_next_version_with_both(tmp_path: Path) -> None:
     w = world(tmp_path, mode="approve", submit={"master": "embedded"})
     w.run(slots=2)
     base = w.tables.deployments.latest(NAME)

@@ -1,4 +1,4 @@
-"""State partitions that are placed, through a whole evaluation: decision, words, version, run in MLflow."""
+"""Placement of state partitions through a whole evaluation: decision, text, version, run in MLflow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, NOON, World, world
 from tests.optimizers.albic.key_groups import groups
 
-SENTENCE = "1 state partition moves, so that the stateful part of a batch takes 7.0 -> 6.0 s on 2 executors"
+SENTENCE = "1 state partition moves: the stateful part of a batch takes 7.0 -> 6.0 s on 2 executors"
 OPERATOR = "q/0"
 
 
@@ -48,7 +48,7 @@ def plan(**changes: Any) -> PlacementPlan:
 
 @dataclass
 class Placer:
-    """Places two of three partitions, or is silent."""
+    """Places two of three partitions, or returns nothing."""
 
     silent: bool = False
     asked_with: list[int] = field(default_factory=list)
@@ -99,13 +99,13 @@ def test_placement_is_planned_for_the_slots_of_the_same_decision(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT)])
-def test_placement_goes_as_far_as_the_mode(tmp_path: Path, mode: str, action: Action) -> None:
+def test_placement_follows_the_mode(tmp_path: Path, mode: str, action: Action) -> None:
     w = placed(tmp_path, Placer(), arrival=400.0, mode=mode)
     decision = w.loop.decide(w.loop.observe())
     assert decision.action is action and SENTENCE in decision.sentence
 
 
-def test_placement_that_belongs_to_another_is_advice(tmp_path: Path) -> None:
+def test_placement_owned_by_another_is_advice(tmp_path: Path) -> None:
     w = placed(tmp_path, Placer(), arrival=400.0, owners={"placement": "flow"})
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.target) == (Action.ADVISE, None)
@@ -120,7 +120,7 @@ def test_silent_placer_leaves_the_sentence_to_the_tuner(tmp_path: Path) -> None:
     assert decision.mlflow_run_id is None
 
 
-def test_placement_achieves_what_is_measured_of_the_same_version(tmp_path: Path) -> None:
+def test_placement_effect_is_measured_on_the_same_version(tmp_path: Path) -> None:
     w = placed(tmp_path, Placer(), arrival=400.0)
     decision = w.loop.decide(w.loop.observe())
     change = Reconfiguration(NAME, NAME, decision.decision_id, LIVE, 1, 2, 1, NOON, NOON, 0.0, Outcome.READY)
@@ -133,7 +133,7 @@ def test_placement_achieves_what_is_measured_of_the_same_version(tmp_path: Path)
     assert achieved_by(change, more, without_capacity) == {}
 
 
-def test_placement_when_made_then_its_run_has_plan_proof_and_picture(tmp_path: Path, mlflow_uri: str) -> None:
+def test_placement_run_has_plan_proof_and_picture(tmp_path: Path, mlflow_uri: str) -> None:
     from mlflow import MlflowClient
 
     tracker = MlflowTracker(mlflow_uri, artifacts=(tmp_path / "artifacts").as_uri())

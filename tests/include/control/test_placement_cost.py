@@ -1,4 +1,4 @@
-"""What moves of state partitions cost, from what drivers sampled before and after them."""
+"""The cost of moving state partitions, from drivers' samples before and after the move."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def test_cost_is_what_moved_what_it_loaded_and_the_longest_batch(lake: Lake) -> None:
+def test_cost_includes_the_moves_the_loaded_state_and_the_longest_batch(lake: Lake) -> None:
     assert placement_cost(lake, CHANGE, LATER) == {
         "moved_partitions": 1.0, "loaded_mb": 2.0, "longest_batch_s": 9.0,
     }  # fmt: skip
 
 
-def test_cost_is_unknown_where_one_side_was_not_sampled(lake: Lake) -> None:
+def test_cost_is_unknown_if_one_side_was_not_sampled(lake: Lake) -> None:
     assert placement_cost(lake, CHANGE, CHANGE.started) == {}
     assert placement_cost(lake, replace(CHANGE, generation=3), LATER) == {}
     assert placement_cost(lake, replace(CHANGE, started=NOON - timedelta(hours=1)), LATER) == {}
@@ -62,7 +62,7 @@ def test_size_that_was_never_measured_is_left_out(tmp_path: Path) -> None:
     assert placement_cost(lake, CHANGE, LATER) == {"moved_partitions": 1.0}
 
 
-def test_cost_stands_beside_what_a_placement_achieved(lake: Lake) -> None:
+def test_cost_is_shown_with_the_effect_of_a_placement(lake: Lake) -> None:
     step = Change(NAME, "placement", 0, 1, "q/0", partition=1)
     proposal = Proposal("albic", (step,), "partitions_to_move", "", {STATEFUL_BATCH: 1.0})
     target = spec(placement={}, submit={"master": "embedded"}).first_deployment()

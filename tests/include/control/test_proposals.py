@@ -49,12 +49,12 @@ def proposal(optimizer: str, *wanted: Change) -> Proposal:
     st.lists(plain | of_operators, max_size=6),
     st.dictionaries(st.sampled_from(["slots", "memory_mb", "parallelism"]), names),
 )
-def test_arbitration_changes_owned_fields_only_and_loses_nothing(
+def test_arbitration_changes_only_owned_fields_and_loses_nothing(
     optimizer: str, wanted: list[Change], owners: dict[str, str]
 ) -> None:
     accepted, advice = arbitrate(proposal(optimizer, *wanted), CURRENT, owners)
     assert all(owners[c.field] == optimizer for c in accepted)
-    after = CURRENT.with_changes(accepted)  # raises for what does not exist
+    after = CURRENT.with_changes(accepted)  # raises if something does not exist
     assert all(after.apps[c.app].value(c) == c.value != c.before for c in accepted)
     assert len({(c.app, c.field, c.operator) for c in accepted}) == len(accepted)
     told = list(accepted) + [a.change for a in advice]
@@ -69,10 +69,10 @@ def test_arbitration_advises_and_names_the_owner_of_a_field() -> None:
 
 def test_arbitration_leaves_fields_without_owner_to_a_person() -> None:
     _, advice = arbitrate(proposal("flow", Change("a", "memory_mb", 1024, 2048)), CURRENT, OWNERS)
-    assert "by hand" in advice[0].why
+    assert "only a person" in advice[0].why
 
 
-def test_arbitration_advises_where_the_value_before_is_stale() -> None:
+def test_arbitration_advises_if_the_value_before_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "slots", 3, 4)), CURRENT, OWNERS)
     assert accepted == () and "expected 3" in advice[0].why
 
@@ -87,20 +87,20 @@ def test_arbitration_accepts_the_p_of_several_operators() -> None:
 
 def test_arbitration_advises_on_an_operator_without_p() -> None:
     _, (nobody,) = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4, "rank")), CURRENT, OWNERS)
-    assert nobody.why == "a has no operator rank with parallelism of its own"
+    assert nobody.why == "a has no operator rank with its own parallelism"
     assert nobody.sentence.startswith("flow advises a: parallelism of rank 2 -> 4 (")
     unnamed, _ = arbitrate(proposal("flow", Change("a", "parallelism", 2, 4)), CURRENT, OWNERS)
     of_an_app_as_a_whole, _ = arbitrate(proposal("flow", Change("b", "parallelism", 4, 5, "map")), CURRENT, OWNERS)
     assert unnamed == of_an_app_as_a_whole == ()
 
 
-def test_arbitration_advises_where_an_operators_p_is_stale() -> None:
+def test_arbitration_advises_if_an_operators_p_is_stale() -> None:
     accepted, advice = arbitrate(proposal("flow", Change("a", "parallelism", 1, 4, "map")), CURRENT, OWNERS)
     assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 
 @given(st.permutations(["flow", "esj", "executor_memory", "albic", "drfm"]))
-def test_order_when_optimizers_come_in_any_order_then_only_albic_comes_after_a_tuner(mixed: list[str]) -> None:
+def test_order_when_optimizers_come_in_any_order_then_only_albic_follows_a_tuner(mixed: list[str]) -> None:
     assert in_order(mixed) == [*FIRST, "flow", *LAST]
     assert (*FIRST, *LAST) == ("drfm", "esj", "executor_memory", "albic")
 
@@ -126,12 +126,12 @@ def test_proposal_under_another_name_is_a_failure_that_names_both() -> None:
     assert found.content is CURRENT and not (found.changes or found.advice or found.memories)
     assert found.failure is not None
     assert "registered as mine" in found.failure and "named follow" in found.failure
-    advised = collect_proposals(wrong, seen, CURRENT, {}, OWNERS)  # who owns nothing keeps nobody from deciding
+    advised = collect_proposals(wrong, seen, CURRENT, {}, OWNERS)  # owning nothing, it does not block decisions
     assert advised.failure is None and [p.optimizer for p in advised.proposals] == ["mine"]
     assert "named follow" in advised.proposals[0].sentence and not advised.advice
 
 
-def test_answer_that_is_no_proposal_is_a_failure() -> None:
+def test_answer_that_is_not_a_proposal_is_a_failure() -> None:
     found = collect_proposals(
         {"mine": Answers(None)}, signals(app_signals(2, 1.0, None)), CURRENT, {}, {"slots": "mine"}
     )

@@ -21,7 +21,7 @@ def history(rows: list[BatchMetrics], period_s: float = PERIOD_S) -> History:
 
 
 def arrivals(ends: dict[float, int | None]) -> list[BatchMetrics]:
-    """Rows that tell the source's end at some seconds, and nothing else."""
+    """Rows that only report the source's end at some seconds."""
     blank = App().blank(0)
     return [
         replace(blank, time=START + timedelta(seconds=s), batch_id=i, source_end=end)
@@ -59,18 +59,18 @@ def test_recent_rate_when_the_source_went_back_then_leaves_that_span_out() -> No
 
 
 def test_batch_during_which_a_topic_was_recreated_is_not_full() -> None:
-    """Offsets that go back are no limit of a batch (KEDA 2612)."""
+    """Decreasing offsets are not a limit of a batch (KEDA 2612)."""
     before = replace(App().batch(1000), source_end=5000, backlog_rows=0)
     batch = replace(App().batch(1000), rows_in=20, source_end=50, backlog_rows=0)
     assert not is_full(before, batch)
 
 
-def test_recent_rate_when_the_source_tells_nothing_then_is_unknown() -> None:
+def test_recent_rate_when_the_source_reports_nothing_then_is_unknown() -> None:
     found = rates(history(arrivals({0: None, 15: None, 25: None, 30: None})))
     assert (found.arrival_rows_per_s, found.arrival_recent_rows_per_s) == (None, None)
 
 
-def test_recent_rate_reaches_over_a_restart() -> None:
+def test_recent_rate_spans_a_restart() -> None:
     app = App(fixed_s=0.5)
     rows = app.run(60, 300)
     app.restart(6, 600, slots=8, rows_per_s=4000)

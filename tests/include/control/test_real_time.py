@@ -37,7 +37,7 @@ def w(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_query_in_real_time_mode_is_not_sized_and_the_decision_says_so(w: World) -> None:
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.HOLD, "real_time")
-    needs = "the 5 tasks that run all the time need 5 slots"
+    needs = "its 5 tasks run all the time and need 5 slots"
     assert decision.sentence == f"delays runs in real-time mode, which Millrace does not size: {needs}."
 
 
@@ -47,10 +47,10 @@ def test_person_can_resize_it_but_not_below_its_running_tasks(w: World, slots: i
     decision = w.loop.decide(w.loop.observe(request), request)
     assert decision.action is action
     if action is Action.VETO:
-        assert "delays runs 5 tasks all the time, in real-time mode" in decision.sentence
+        assert "delays runs 5 tasks all the time in real-time mode" in decision.sentence
 
 
-def test_batches_that_last_as_long_as_the_interval_give_no_capacity(tmp_path: Path) -> None:
+def test_batches_as_long_as_the_interval_give_no_capacity(tmp_path: Path) -> None:
     rows = App().run(200, lambda t: 900 + 5 * t if t < 100 else 1000)
     now = rows[-1].time + timedelta(seconds=1)
     signals = []

@@ -26,7 +26,7 @@ def steady() -> list[BatchMetrics]:
     return App().run(20, 1000)  # 1.0 s, then towards 2.0 s each
 
 
-def test_healthy_when_steady_then_only_the_first_batch_is_dropped(steady: list[BatchMetrics]) -> None:
+def test_healthy_when_steady_then_drops_only_the_first_batch(steady: list[BatchMetrics]) -> None:
     assert ids(healthy(steady)) == ids(steady)[1:]
 
 
@@ -36,17 +36,17 @@ def test_first_batch_on_other_slots_is_dropped(steady: list[BatchMetrics]) -> No
     assert ids(healthy(resized)) == [number for number in ids(steady)[1:] if number != seventh]
 
 
-def test_healthy_ignores_order_and_doubled_rows(steady: list[BatchMetrics]) -> None:
+def test_healthy_ignores_order_and_duplicate_rows(steady: list[BatchMetrics]) -> None:
     assert healthy([*reversed(steady), *steady]) == healthy(steady)
 
 
-def test_sound_when_a_batch_ran_again_then_the_later_generation_counts(steady: list[BatchMetrics]) -> None:
+def test_sound_when_a_batch_ran_again_then_uses_the_later_generation(steady: list[BatchMetrics]) -> None:
     again = replace(steady[-1], generation=2, time=steady[-1].time + timedelta(seconds=5), rows_in=7)
     assert sound([again, *steady])[-1].rows_in == 7
     assert len(sound([again, *steady])) == len(steady)
 
 
-def test_sound_when_rows_cannot_be_then_they_are_left_out(steady: list[BatchMetrics]) -> None:
+def test_sound_leaves_out_impossible_rows(steady: list[BatchMetrics]) -> None:
     bad = [
         replace(steady[3], rows_in=-1),
         replace(steady[4], durations_ms={"triggerExecution": -5}),
@@ -91,14 +91,14 @@ def test_healthy_drops_batches_on_a_busy_host(steady: list[BatchMetrics]) -> Non
 
 
 @pytest.mark.parametrize("share", [None, 0.0, 0.7, 1.0, float("nan")])
-def test_healthy_keeps_batches_on_a_host_as_busy_as_ever(steady: list[BatchMetrics], share: float | None) -> None:
+def test_healthy_keeps_batches_on_a_host_with_its_usual_load(steady: list[BatchMetrics], share: float | None) -> None:
     assert len(healthy([replace(b, host_cpu_other=share) for b in steady])) == len(steady) - 1
 
 
-def test_healthy_takes_idle_markers_for_no_batches(steady: list[BatchMetrics]) -> None:
+def test_healthy_does_not_count_idle_markers_as_batches(steady: list[BatchMetrics]) -> None:
     app = App(batch_id=len(steady), clock=steady[-1].time)
     assert healthy([*steady, *app.idle(60)]) == healthy(steady)
 
 
-def test_healthy_when_there_is_nothing_then_nothing_counts() -> None:
+def test_healthy_of_nothing_is_empty() -> None:
     assert healthy([]) == []

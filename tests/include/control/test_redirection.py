@@ -1,4 +1,4 @@
-"""Streams that a Decision redirects between a feed's ingest tables: changes, versions, and a feed that obeys."""
+"""Redirected streams between a feed's ingest tables: changes, versions, and a feed that obeys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPORT_S = 10
 
 @dataclass
 class Feeding(MemoryPlant):
-    """Sees the lake's streams, and an app that goes on as its first version."""
+    """Sees the lake's streams, and an app that continues with its first version."""
 
     spec: PipelineSpec | None = None
 
@@ -76,7 +76,7 @@ def latest(lake: Lake) -> Deployment:
 
 @pytest.fixture
 def batches() -> Iterator[int]:
-    """Numbers of batches, rising."""
+    """Increasing batch numbers."""
     return iter(range(31, 100_000, 20))
 
 
@@ -89,7 +89,7 @@ def evaluate(w: World, batches: Iterator[int], more: int = 19) -> Decision:
 
 
 def evaluate_after(w: World, batches: Iterator[int], first: int, rows: Mapping[str, int]) -> Decision:
-    """The look after three periods of these rows each."""
+    """The evaluation after three periods of these rows each."""
     report(w.lake, first, *[rows] * 3)
     w.clock.wait(60)
     return evaluate(w, batches)
@@ -108,7 +108,7 @@ def test_streams_of_a_full_table_are_redirected(tmp_path: Path, batches: Iterato
     assert w.plant.applied == [2, 3]
 
 
-def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches: Iterator[int]) -> None:
+def test_streams_that_stay_create_no_version_and_no_advice(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     evaluate_after(w, batches, 0, {"a": 500, "b": 300})
     held = evaluate_after(w, batches, 3, {"a": 500, "b": 300})
@@ -117,7 +117,7 @@ def test_streams_that_stay_make_no_version_and_no_advice(tmp_path: Path, batches
     assert not any(p.planned for p in held.proposals), "nothing for MLflow"
 
 
-def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches: Iterator[int]) -> None:
+def test_streams_start_from_the_state_that_a_person_rolled_back_to(tmp_path: Path, batches: Iterator[int]) -> None:
     w = feeding(tmp_path)
     evaluate_after(w, batches, 0, {"a": 500, "b": 300})
     roll_back(w.tables, NAME, 1, "ann", w.clock.now, None)
@@ -128,7 +128,7 @@ def test_streams_start_from_what_a_person_rolled_back_to(tmp_path: Path, batches
 
 
 @pytest.mark.slow
-def test_redirected_streams_lose_and_double_no_row(
+def test_redirected_streams_lose_and_duplicate_no_row(
     tmp_path: Path,
 ) -> None:
     clock = Clock(fold_days=7, days=1, day_s=24, tick_s=0.2)

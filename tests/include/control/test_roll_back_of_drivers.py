@@ -1,4 +1,4 @@
-"""A change whose drivers die is rolled back: real processes, killed; the drivers are doubles without Spark."""
+"""A change whose drivers die is rolled back. Processes are real and killed; drivers are doubles without Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
 
 class SilentGate:
-    """Finds no telemetry, and nothing wrong with that."""
+    """Finds no telemetry, and accepts that."""
 
     def check(self, since: Cursor, now: datetime) -> GateResult:
         return GateResult(True, read_to=since)
@@ -38,7 +38,7 @@ def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
 
 @dataclass
 class Clock:
-    """A clock that can be set forward: restarts are due then, and the cool-down is over."""
+    """A clock that can be moved forward, to make restarts due and end the cool-down."""
 
     ahead_s: float = 60.0
 

@@ -1,4 +1,4 @@
-"""What was rolled back is not tried again before something is different."""
+"""A rolled-back change is not retried until something is different."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_step_as_far_or_farther_is_held(tried: tuple[int, int], now: int, then: 
 @pytest.mark.parametrize(
     ("arrival", "held"), [(399.0, False), (400.0, True), (600.0, True), (601.0, False), (None, True)]
 )
-def test_step_is_held_within_the_range_of_arrival_in_which_it_missed(arrival: float | None, held: bool) -> None:
+def test_step_is_held_within_the_arrival_range_in_which_it_missed(arrival: float | None, held: bool) -> None:
     given = context(deployment(4), undone(Change(NAME, "slots", 4, 2)), arrival)
     assert (objection(given, deployment(2)) is not None) is held
 
@@ -74,12 +74,11 @@ def test_step_is_free_again_with_another_content() -> None:
     assert objection(context(deployment(4, (0, 1)), decision), deployment(2)) is not None
 
 
-def test_placement_is_held_as_a_whole_only() -> None:
+def test_placement_is_held_only_as_a_whole() -> None:
     tried = (Change(NAME, "placement", -1, 0, "q/0", partition=0), Change(NAME, "placement", -1, 1, "q/0", partition=1))
     given = context(deployment(4), undone(*tried))
     assert objection(given, deployment(4, (0, 1))) == (
-        "delays: this placement was rolled back at 12:00 UTC; "
-        "it may be tried again when arrival has left 400 to 600 rows/s"
+        "delays: this placement was rolled back at 12:00 UTC; no retry until the arrival rate leaves 400 to 600 rows/s"
     )
     assert objection(given, deployment(4, (0, 2))) is None
     assert objection(given, deployment(5, (0, 1))) is None

@@ -1,4 +1,4 @@
-"""A rise during a batch is seen before it ends, and a running batch is not taken for an idle query."""
+"""A rise is seen before the running batch ends, and a running batch does not look like an idle query."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_step_up_is_proposed_while_a_batch_runs(tmp_path: Path) -> None:
     assert change.value > 4
 
 
-def test_steady_load_is_the_same_in_mid_batch_as_at_its_end(tmp_path: Path) -> None:
+def test_steady_load_is_the_same_in_mid_batch_as_at_the_end(tmp_path: Path) -> None:
     app = App(rows_per_s=2000.0, fixed_s=4.0)
     rows = app.run(120, 1000.0)
     at_end, in_batch = seen(tmp_path / "a", rows), seen(tmp_path / "b", [*rows, *app.running(4, 1000.0)])
@@ -55,7 +55,7 @@ def test_steady_load_is_the_same_in_mid_batch_as_at_its_end(tmp_path: Path) -> N
     assert in_batch.batch_rows_limit == at_end.batch_rows_limit is None
 
 
-def test_rows_that_a_limited_batch_leaves_still_wait(tmp_path: Path) -> None:
+def test_rows_left_by_a_limited_batch_still_wait(tmp_path: Path) -> None:
     app = App(rows_per_s=2000.0, cap=3000)
     rows = [*app.run(60, 2000.0), *app.running(8, 2000.0)]
     left = rows[-1].backlog_rows

@@ -1,4 +1,4 @@
-"""A changed spec or script is noticed, said, and taken over once."""
+"""A changed spec or script is noticed, reported, and adopted once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tables(tmp_path: Path) -> ControlTables:
     return ControlTables(Lake(tmp_path / "lake"))
 
 
-def test_edited_script_is_said_and_taken_over_with_the_slots_that_were_found(script: Path) -> None:
+def test_edited_script_is_reported_and_adopted_with_the_current_slots(script: Path) -> None:
     first = described(_spec(script))
     app = replace(first.apps["tiny"], slots=5, placement={"q/0": (1, 0)})
     running = replace(first, version=3, apps={"tiny": app})
@@ -43,24 +43,24 @@ def test_edited_script_is_said_and_taken_over_with_the_slots_that_were_found(scr
     script.write_text("print(2)")
     update = spec_update(_spec(script), running)
     assert update is not None
-    assert update.sentence == "The script changed, which version 3 of tiny does not have yet"
+    assert update.sentence == "The script changed since version 3 of tiny"
     assert update.content.apps == {"tiny": replace(app, script_hash=update.content.apps["tiny"].script_hash)}
     assert running.restarts(update.content)
     assert spec_update(_spec(script), update.content) is None
 
 
-def test_what_changed_of_a_spec_is_named(script: Path) -> None:
+def test_changed_parts_of_a_spec_are_named(script: Path) -> None:
     running = described(_spec(script))
     changed = _spec(script, args=["--new"], submit={"conf": {"spark.x": "1"}}, executor={"memory_mb": 2048})
     update = spec_update(changed, running)
     assert update is not None and update.sentence.startswith("Args and submit.conf changed")
-    assert update.content.apps["tiny"].executor == running.apps["tiny"].executor  # its memory is the optimizer's
+    assert update.content.apps["tiny"].executor == running.apps["tiny"].executor  # its memory belongs to the optimizer
     more = _spec(script, slots={"max": 32}, mode="auto", max_parallelism=16)
-    assert spec_update(more, running) is None  # they count at once, or have a mode of their own
+    assert spec_update(more, running) is None  # they apply at once, or have their own mode
 
 
 @pytest.mark.parametrize("changes", [{"source": ""}, {"running": False}, {"detached": True}])
-def test_deployment_that_noted_no_spec_or_is_not_kept_running_is_left_alone(script: Path, changes: dict) -> None:
+def test_deployment_without_a_noted_spec_or_not_running_is_left_alone(script: Path, changes: dict) -> None:
     running = replace(described(_spec(script)), **changes)
     assert spec_update(_spec(script, args=["--new"]), running) is None
 
@@ -73,7 +73,7 @@ def test_move_to_a_cluster_waits_for_a_launch(script: Path) -> None:
     assert update is not None and update.content.apps["tiny"].submit["master"] == "local"
 
 
-def test_launch_takes_an_edited_script_over(script: Path, tables: ControlTables) -> None:
+def test_launch_adopts_an_edited_script(script: Path, tables: ControlTables) -> None:
     first = launch(_spec(script), tables)
     assert launch(_spec(script), tables) == first
     script.write_text("print(2)")
@@ -90,7 +90,7 @@ def test_roll_back_of_an_update_lasts_until_the_spec_changes_again(script: Path,
     assert spec_update(_spec(script, args=["--newer"]), back) is not None
 
 
-def test_attached_pipeline_takes_over_what_changed_meanwhile(script: Path, tables: ControlTables) -> None:
+def test_attached_pipeline_adopts_changes_made_while_detached(script: Path, tables: ControlTables) -> None:
     launch(_spec(script), tables)
     gone = detach(tables, "tiny", "ada")
     assert spec_update(_spec(script, args=["--new"]), replace(gone, detached=False)) is not None
@@ -98,7 +98,7 @@ def test_attached_pipeline_takes_over_what_changed_meanwhile(script: Path, table
 
 @pytest.fixture
 def changed(tmp_path: Path) -> World:
-    """A world that runs the former arguments of its spec."""
+    """A world that runs the previous arguments of its spec."""
     made = world(tmp_path, args=["--old"])
     made.run()
     store, first = DeploymentStore(made.lake), described(made.loop.spec)
@@ -113,18 +113,18 @@ def _running(store: DeploymentStore) -> Deployment:
     return latest
 
 
-def test_evaluation_in_mode_auto_takes_a_changed_spec_over(changed: World) -> None:
+def test_evaluation_in_mode_auto_adopts_a_changed_spec(changed: World) -> None:
     changed.loop.spec = changed.loop.spec.model_copy(update={"mode": Mode.AUTO})
     decision = evaluate(changed)
     assert (decision.action, decision.reason_code) == (Action.APPLY, "spec_changed")
-    assert decision.sentence.startswith("Args changed, which version 2 of delays does not have yet; a restart")
+    assert decision.sentence.startswith("Args changed since version 2 of delays; a restart")
     changed.loop.commit(decision)
     store = DeploymentStore(changed.lake)
     assert _running(store).apps[NAME].args == ("--new",) and _running(store).version == 3
 
 
 @pytest.mark.parametrize(
-    ("mode", "lead"), [(Mode.ADVISE, "Advice only: Args"), (Mode.APPROVE, "Waits for approval: Args")]
+    ("mode", "lead"), [(Mode.ADVISE, "Advice only: Args"), (Mode.APPROVE, "Waiting for approval: Args")]
 )
 def test_evaluation_in_another_mode_says_that_a_spec_changed(changed: World, mode: Mode, lead: str) -> None:
     changed.loop.spec = changed.loop.spec.model_copy(update={"mode": mode})

@@ -25,7 +25,7 @@ def admitted(**changes: Any) -> PipelineSpec:
 
 
 def profile(lake: Lake, hours: Mapping[int, Mapping[str | None, int | None]], pipeline: str = NAME) -> None:
-    """What a run of the profile writes: rows of streams by hour after noon."""
+    """Output of the profile: rows of streams by hour after noon."""
     rows = [
         {"pipeline": pipeline, "time": NOON + hour * HOUR, "stream": stream, "app": pipeline, "rows": n, "bytes": 1}
         for hour, of in hours.items()
@@ -65,7 +65,7 @@ def test_streams_of_several_profiles_are_added_up(
     assert found.version == lake.version("telemetry/streams")
 
 
-def test_streams_come_with_quiet_periods_once_followed(tmp_path: Path) -> None:
+def test_streams_arrive_with_quiet_periods_once_followed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 5}, 1: {"a": 2}})
     remember(lake, 1)
@@ -97,20 +97,20 @@ def test_streams_leave_out_rows_from_the_future(tmp_path: Path) -> None:
     assert table(read(lake)) == {(0, "a"): 1}
 
 
-def test_streams_come_although_one_row_is_far_ahead(tmp_path: Path) -> None:
+def test_streams_are_used_even_if_one_row_is_far_ahead(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 1}, 1: {"a": 2}, 900: {"a": 1}})
     assert table(read(lake)) == {(0, "a"): 1, (1, "a"): 2}
 
 
-def test_streams_when_a_count_is_lost_then_it_is_not_told_as_nothing(tmp_path: Path) -> None:
+def test_streams_when_a_count_is_lost_then_it_is_not_reported_as_zero(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": None, "b": 4, None: 3}, 1: {"a": 1}})
     profile(lake, {0: {"a": 7}})
     assert table(read(lake)) == {(0, "a"): None, (0, "b"): 4}
 
 
-def test_streams_when_nothing_was_profiled_since_then_are_none(tmp_path: Path) -> None:
+def test_streams_without_a_new_profile_are_none(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     assert read(lake) is None
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
@@ -122,7 +122,7 @@ def test_streams_when_nothing_was_profiled_since_then_are_none(tmp_path: Path) -
     assert read(lake) is None, "what was taken in does not come again"
 
 
-def test_streams_when_an_evaluation_in_between_failed_then_nothing_is_lost(tmp_path: Path) -> None:
+def test_streams_when_an_evaluation_in_between_failed_then_lose_nothing(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     profile(lake, {hour: {"a": hour + 1} for hour in range(3)})
     remember(lake, 1)
@@ -132,14 +132,14 @@ def test_streams_when_an_evaluation_in_between_failed_then_nothing_is_lost(tmp_p
 
 
 @pytest.mark.parametrize("until", [7, "yesterday", None, "2013-13-01"])
-def test_streams_when_the_memory_is_of_another_making_then_all_come(tmp_path: Path, until: object) -> None:
+def test_streams_when_the_memory_has_another_format_then_all_are_sent(tmp_path: Path, until: object) -> None:
     lake = Lake(tmp_path)
     profile(lake, {0: {"a": 5}, 1: {"a": 5}})
     MemoryStore(lake).record(NAME, "drfm", "d", NOW, {"until": until})
     assert table(read(lake)) == {(0, "a"): 5}
 
 
-def test_streams_are_none_where_nobody_admits_them(
+def test_streams_are_none_without_an_admission_optimizer(
     tmp_path: Path,
 ) -> None:
     lake = Lake(tmp_path)

@@ -26,7 +26,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
         ("2026-02-28T09:30:15Z", datetime(2026, 2, 28, 9, 30, 15, tzinfo=UTC)),
     ],
 )
-def test_moment_when_well_formed_then_is_that_time_and_passes_the_form(text: str, found: datetime) -> None:
+def test_moment_when_well_formed_then_is_that_time_and_matches_the_form(text: str, found: datetime) -> None:
     assert parse_timestamp(text, NOW, "since") == found
     assert re.search(PATTERN, text.strip())
 
@@ -41,7 +41,7 @@ def test_moment_when_malformed_then_says_how_to_write_it(text: str) -> None:
 
 
 @given(st.text(max_size=20) | st.from_regex(r"\A\d{1,12}[dhms]\Z"))
-def test_moment_when_anything_is_given_then_is_a_time_or_told(text: str) -> None:
+def test_moment_of_any_input_is_a_time_or_an_error(text: str) -> None:
     try:
         assert parse_timestamp(text, NOW, "since").tzinfo is not None
     except MillraceError as told:

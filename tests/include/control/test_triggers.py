@@ -1,4 +1,4 @@
-"""Evaluations of apps whose trigger fires as fast as possible, or only twice an hour, on synthetic telemetry."""
+"""Evaluations of apps whose trigger fires as fast as possible, or only twice per hour, on synthetic telemetry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PER_SLOT = 250.0
 
 @pytest.fixture(autouse=True)
 def quick_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge the same values by the same limits without Great Expectations, which takes a second per evaluation."""
+    """Apply the same limits to the same values without Great Expectations, which takes a second per evaluation."""
 
     def holds(parts: Sequence[Part]) -> bool:
         values = measures(parts)
@@ -98,13 +98,13 @@ class Pipeline:
         return [decision]
 
     def fall_silent(self) -> None:
-        """Run for a minute, then process what is left."""
+        """Run for a minute, then process the rest."""
         rows = self.app.run(60, 100.0)
         add(self.lake, [*rows, self.app.batch(0.0), self.app.batch(0.0)])
         self.now = self.app.clock
 
     def resize(self, slots: int) -> None:
-        """Give the app other slots, as a person would."""
+        """Set the app's slots, as a person would."""
         current = self.tables.deployments.latest("delays")
         assert current is not None
         apps = {"delays": replace(current.apps["delays"], slots=slots)}
@@ -147,7 +147,7 @@ def test_overload_is_scaled_up_within_three_batches_at_any_trigger(tmp_path: Pat
 
 
 @pytest.mark.parametrize("trigger_s", [120.0, 900.0])
-def test_rows_that_limited_batches_leave_are_no_reason_for_slots_while_the_trigger_leaves_idle_time(
+def test_rows_left_by_limited_batches_do_not_justify_slots_while_the_trigger_idles(
     tmp_path: Path, trigger_s: float
 ) -> None:
     limit = round(0.4 * 2 * PER_SLOT * trigger_s)
@@ -162,7 +162,7 @@ def test_rows_that_limited_batches_leave_are_no_reason_for_slots_while_the_trigg
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
 @pytest.mark.parametrize("waiting", [0, 500])
-def test_silence_settles_a_change_and_no_executor_is_said_to_be_missing(
+def test_silence_settles_a_change_and_reports_no_missing_executor(
     tmp_path: Path, before: int, after: int, waiting: int
 ) -> None:
     app = App(slots=before, rows_per_s=before * PER_SLOT)
@@ -187,13 +187,13 @@ def test_missing_executors_are_reported_while_markers_show_fewer_slots(tmp_path:
     assert "1 of its 2 slots: the cluster has no room" in decision.sentence
 
 
-def test_batches_that_pauses_make_longer_are_seen_at_once_and_get_slots(tmp_path: Path) -> None:
+def test_batches_lengthened_by_pauses_are_seen_at_once_and_get_slots(tmp_path: Path) -> None:
     app = App(slots=3, rows_per_s=3 * PER_SLOT, noise=0.02)
     pipeline = Pipeline(Lake(tmp_path), app)
     add(pipeline.lake, [app.batch(400.0) for _ in range(20)])
     calm = pipeline.run(5, 400.0)
     assert {d.action for d in calm} == {Action.HOLD}, [d.sentence for d in calm]
-    app.rows_per_s /= 2  # as if a collector paused for half of the time
+    app.rows_per_s /= 2  # as if a garbage collector paused for half of the time
     slow = pipeline.run(6, 400.0)
     assert [d.action for d in slow[-1:]] == [Action.APPLY], [d.sentence for d in slow]
     capacity = slow[-1].signals.apps[0].capacity

@@ -1,4 +1,4 @@
-"""Evaluations of files that cannot be read, tables recreated, and long pauses."""
+"""Evaluations with unreadable files, recreated tables, and long pauses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def evaluate(w: World) -> Decision:
 
 
 def report(w: World, first: int, last: int) -> Path:
-    """Commit good batches, and return the data file that holds them."""
+    """Commit good batches, and return the data file that contains them."""
     w.clock.wait(20)
     there = set(w.lake.path(BATCHES).rglob("*.parquet"))
     w.report(first, last)
@@ -39,7 +39,7 @@ def report(w: World, first: int, last: int) -> Path:
 
 
 def spoil(file: Path, how: str) -> None:
-    """Make a data file unreadable, for processes that have not read it yet."""
+    """Make a data file unreadable for processes that have not read it yet."""
     file.unlink()
     if how == "garbage":
         file.write_bytes(b"no parquet")
@@ -71,7 +71,7 @@ def test_evaluation_holds_once_on_a_broken_old_file(w: World) -> None:
     assert evaluate(w).reason_code == "fits"
 
 
-def test_evaluation_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> None:
+def test_evaluation_does_not_read_a_file_that_it_does_not_need(w: World) -> None:
     old = list(w.lake.path(BATCHES).rglob("*.parquet"))
     w.clock.wait(7200)
     write(w.lake, *good_rows(31, 300, w.clock()))
@@ -86,7 +86,7 @@ def test_evaluation_when_a_file_is_not_needed_then_it_is_not_read(w: World) -> N
 
 
 @pytest.mark.parametrize("table", ["control/decisions", "control/memory", "control/observations"])
-def test_evaluation_when_control_files_of_the_past_break_then_goes_on(w: World, table: str) -> None:
+def test_evaluation_when_old_control_files_break_then_continues(w: World, table: str) -> None:
     first, last = 31, 50
     for _ in range(3):
         evaluate(w)
@@ -145,7 +145,7 @@ def test_evaluation_trusts_a_cursor_without_table_if_not_ahead(w: World, ahead: 
     assert ("recreated" in evaluate(w).sentence) is ahead
 
 
-def test_observations_when_the_table_is_made_anew_then_are_stored_again(w: World) -> None:
+def test_observations_when_the_table_is_recreated_then_are_stored_again(w: World) -> None:
     report(w, 31, 50)
     evaluate(w)
     shutil.rmtree(w.lake.path(BATCHES))

@@ -1,4 +1,4 @@
-"""Changes that miss what was predicted of them, through the live loop and its replay."""
+"""Changes that miss their prediction, through the live loop and its replay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ APP = AppSignals(NAME, 2, 2, False, 100.0, 100.0, 4_000, 0.0, 9, 9, 1.0, 0.0, 0.
 
 
 class Insistent:
-    """Goes from some slots to others, whatever comes, and predicts 400 rows/s a slot."""
+    """Goes from some slots to others, whatever the signals, and predicts 400 rows/s per slot."""
 
     def __init__(self, steps: Mapping[int, int], each: float = 400.0) -> None:
         self.steps, self.each = steps, each
@@ -58,7 +58,7 @@ def told(decisions: Sequence[Decision]) -> list[str]:
 
 
 def die(run: Run, times: int = 1) -> None:
-    """Have the driver die and be started again, a second apart."""
+    """Let the driver die and start again, a second apart."""
     store = ReconfigurationStore(run.lake)
     for _ in range(times):
         last = store.recent(NAME, 1)[0]
@@ -77,29 +77,30 @@ def test_freed_slots_are_restored_when_the_lag_misses_its_goal_at_the_planned_lo
         "apply: insists", "roll back: lag_goal_missed", "veto: roll_back", "veto: roll_back", "veto: roll_back",
     ]  # fmt: skip
     assert (
-        "slots 1 -> 2: the step from 2 to 1 slots was to suffice for 320 rows/s; 250 rows/s arrive" in second.sentence
+        "slots 1 -> 2: the step from 2 to 1 slots should have been enough for 320 rows/s, but 250 rows/s arrive"
+        in second.sentence
     )
-    assert second.sentence.startswith("Rolled back: ") and "(the goal is 30 s)" in second.sentence
+    assert second.sentence.startswith("Rolled back: ") and "(goal: 30 s)" in second.sentence
     newest, former = w.tables.deployments.latest(NAME), w.tables.deployments.get(NAME, 1)
     assert newest is not None and former is not None and first.target is not None
     assert (newest.apps, newest.version, newest.author) == (former.apps, 3, "verification")
     assert w.app.slots == 2
-    assert "may be tried again when arrival has left 188 to 312 rows/s" in third.sentence
+    assert "no retry until the arrival rate leaves 188 to 312 rows/s" in third.sentence
 
 
-def test_rolled_back_step_is_tried_again_at_another_load_only(tmp_path: Path) -> None:
+def test_rolled_back_step_is_retried_only_at_another_load(tmp_path: Path) -> None:
     w = run(tmp_path, DOWN, [250, 250, 250, 200, 300, 80], {**LITTLE, 1: 100.0})
     assert told(w.day())[2:] == ["veto: roll_back", "veto: roll_back", "veto: roll_back", "apply: insists"]
 
 
-def test_rolled_back_step_is_tried_again_after_a_day(tmp_path: Path) -> None:
+def test_rolled_back_step_is_retried_after_a_day(tmp_path: Path) -> None:
     w = run(tmp_path, DOWN, [250, 250, 250, 250], {**LITTLE, 1: 100.0})
     assert told([w.evaluate(), w.evaluate(), w.evaluate()])[-1] == "veto: roll_back"
     w.clock.wait(86_400)
     assert told([w.evaluate()]) == ["apply: insists"]
 
 
-def test_rolled_back_step_may_be_tried_again_with_another_content(tmp_path: Path) -> None:
+def test_rolled_back_step_may_be_retried_with_another_content(tmp_path: Path) -> None:
     w = run(tmp_path, DOWN, [250, 250, 250, 250], {**LITTLE, 1: 100.0})
     assert told([w.evaluate(), w.evaluate(), w.evaluate()])[-1] == "veto: roll_back"
     w.loop.spec = spec_of(memory_mb=2048)
@@ -119,18 +120,18 @@ def test_rolled_back_step_may_be_tried_again_with_another_content(tmp_path: Path
     ],
     ids=["load beyond the plan", "switched off", "window over", "goal met", "slots suffice"],
 )
-def test_freed_slots_stay_freed_when_it_is_not_their_fault(
+def test_freed_slots_stay_freed_if_they_are_not_the_cause(
     tmp_path: Path, arrivals: list[float], spec: dict[str, Any]
 ) -> None:
     w = run(tmp_path, DOWN, arrivals, {**LITTLE, 1: 100.0}, **spec)
     assert told(w.day()) == ["apply: insists", "hold: insists", "hold: insists"]
 
 
-def test_more_slots_are_taken_back_when_as_many_as_before_can_do_as_much(tmp_path: Path) -> None:
+def test_more_slots_are_rolled_back_if_the_former_number_can_do_as_much(tmp_path: Path) -> None:
     w = run(tmp_path, UP, [850, 850, 850, 850])
     decisions = w.day()
     assert told(decisions) == ["apply: insists", "roll back: gain_missed", "veto: roll_back", "veto: roll_back"]
-    assert "was to add 700 rows/s and added 10 +- 13; 2 can do as much" in decisions[1].sentence
+    assert "should have added 700 rows/s, but added 10 +- 13; 2 slots can do as much" in decisions[1].sentence
     assert w.app.slots == 2
     assert {o.parallelism for o in known_observations(w.tables, NAME)} == {2, 4}
 
@@ -145,18 +146,18 @@ def test_more_slots_are_taken_back_when_as_many_as_before_can_do_as_much(tmp_pat
     ],
     ids=["a little more", "just enough", "half of it came", "no least gain"],
 )
-def test_more_slots_stay_when_fewer_would_be_worse(
+def test_more_slots_stay_if_fewer_would_be_worse(
     tmp_path: Path, able: dict[int, float], arrival: float, spec: dict[str, Any]
 ) -> None:
     w = run(tmp_path, UP, [arrival] * 3, able, **spec)
     assert told(w.day()) == ["apply: insists", "hold: insists", "hold: insists"]
 
 
-def test_slots_taken_back_may_come_again_when_without_them_it_is_worse(tmp_path: Path) -> None:
+def test_slots_taken_back_may_return_if_it_is_worse_without_them(tmp_path: Path) -> None:
     able = {2: 900.0, 4: 910.0}
     w = launched(tmp_path, Insistent(UP), spec_of(), [850] * 4, able=lambda p: able[p])
     assert told([w.evaluate(), w.evaluate()])[-1] == "roll back: gain_missed"
-    able[2] = 450.0  # the machine had become slower, not the slots useless
+    able[2] = 450.0  # the machine had become slower; the slots were not useless
     assert told([w.evaluate()]) == ["apply: insists"]
     able[4] = 905.0
     assert told([w.evaluate()]) == ["hold: insists"]
@@ -216,21 +217,21 @@ def test_roll_back_of_a_change_whose_successor_dies_too_holds_nothing(tmp_path: 
     assert told([w.evaluate()]) == ["apply: insists"]
 
 
-def test_persons_change_and_a_roll_back_itself_are_never_rolled_back(tmp_path: Path) -> None:
+def test_persons_change_and_roll_backs_are_never_rolled_back(tmp_path: Path) -> None:
     w = run(tmp_path, {}, [250] * 3, {**LITTLE, 1: 100.0})
     forced = w.evaluate(Request(forced_slots=1, requested_by="ada"))
     assert told([forced, w.evaluate(), w.evaluate()]) == ["apply: forced", "hold: insists", "hold: insists"]
 
 
-def test_person_is_asked_in_mode_approve_and_not_again_after_a_refusal(tmp_path: Path) -> None:
+def test_person_is_asked_in_mode_approve_but_not_again_after_a_refusal(tmp_path: Path) -> None:
     w = run(tmp_path, DOWN, [250] * 5, {**LITTLE, 1: 100.0}, mode="approve")
-    w.evaluate()  # asked, and agreed at once
+    w.evaluate()  # asked, and approved at once
     asked = w.loop.decide(_next(w))
-    assert told([asked]) == ["await: lag_goal_missed"] and asked.sentence.startswith("Waits for approval: ")
-    assert "still waits for a person" in w.loop.decide(_next(w)).sentence
+    assert told([asked]) == ["await: lag_goal_missed"] and asked.sentence.startswith("Waiting for approval: ")
+    assert "is still waiting for approval" in w.loop.decide(_next(w)).sentence
     refuse(w.tables, NAME, asked.decision_id, "ada", w.clock())
     refused = w.loop.decide(_next(w))
-    assert told([refused]) == ["hold: insists"] and "The same change was refused" in refused.sentence
+    assert told([refused]) == ["hold: insists"] and "A person refused the same change" in refused.sentence
     assert w.app.slots == 1
 
 
@@ -246,7 +247,7 @@ def test_mode_advise_only_says_that_a_change_missed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "able"), [(DOWN, {**LITTLE, 1: 100.0}), (UP, LITTLE)], ids=["freed slots", "little gain"]
 )
-def test_replay_rolls_back_what_was_rolled_back(tmp_path: Path, steps: dict[int, int], able: dict[int, float]) -> None:
+def test_replay_repeats_recorded_roll_backs(tmp_path: Path, steps: dict[int, int], able: dict[int, float]) -> None:
     w = run(tmp_path, steps, [250] * 4 + [80, 80], able)
     recorded = w.day()
     assert Action.ROLL_BACK in {d.action for d in recorded}
@@ -257,7 +258,7 @@ def test_replay_rolls_back_what_was_rolled_back(tmp_path: Path, steps: dict[int,
     assert made.modelled == 0 and made.agreed == len(recorded)
 
 
-def test_replay_follows_a_roll_back_that_no_telemetry_was_read_for(tmp_path: Path) -> None:
+def test_replay_follows_a_roll_back_that_read_no_telemetry(tmp_path: Path) -> None:
     w = run(tmp_path, UP, [100] * 4, {2: 900.0, 4: 1700.0})
     recorded = [w.evaluate()]
     die(w, 2)
@@ -282,7 +283,7 @@ def test_replay_follows_a_roll_back_that_no_telemetry_was_read_for(tmp_path: Pat
         ({"arrival_basis": ArrivalBasis.AT_LEAST}, None),
     ],
 )
-def test_lag_is_the_age_of_what_waits_but_for_what_a_restart_left(changes: dict[str, Any], expected: float) -> None:
+def test_lag_is_the_age_of_waiting_rows_except_those_of_a_restart(changes: dict[str, Any], expected: float) -> None:
     assert lag_s(replace(APP, **changes)) == expected
 
 
@@ -302,7 +303,7 @@ def _next(run: Run) -> Any:
     ],
     ids=["nothing saved", "saved", "another load", "other hot keys", "sampled before it"],
 )
-def test_placement_is_taken_back_when_it_saves_nothing_at_the_same_load(
+def test_placement_is_rolled_back_if_it_saves_nothing_at_the_same_load(
     busy_s: tuple[float, float], arrival: float, sampled: int, missed: bool
 ) -> None:
     def measured(
@@ -329,4 +330,4 @@ def test_placement_is_taken_back_when_it_saves_nothing_at_the_same_load(
     assert (undone is not None) is missed
     if undone is not None:
         assert undone.content.apps == first.apps and not target.restarts(undone.content)
-        assert "the stateful part of a batch from 2.0 to 1.0 s; it takes 2.0 s" in undone.proposals[0].sentence
+        assert "the stateful part of a batch from 2.0 to 1.0 s, but it takes 2.0 s" in undone.proposals[0].sentence

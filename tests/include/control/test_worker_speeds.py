@@ -18,7 +18,7 @@ SPEED = {FAST: 1.5, SLOW: 0.5}
 
 
 def moved(noise: float = 0.05, stays: frozenset[int] = frozenset(), cost: float = 1.0) -> list[PartitionRun]:
-    """Return partitions of costs of their own, half of which start on each host and change places in the middle."""
+    """Return partitions with different costs. Half start on each host, and they change places in the middle."""
     rng = np.random.default_rng(3)
     runs = []
     for batch in range(20):
@@ -31,7 +31,7 @@ def moved(noise: float = 0.05, stays: frozenset[int] = frozenset(), cost: float 
     return runs
 
 
-def test_hosts_are_told_apart_by_partitions_that_ran_on_both() -> None:
+def test_hosts_are_compared_by_partitions_that_ran_on_both() -> None:
     found = host_speeds(moved())
     assert found[FAST] / found[SLOW] == pytest.approx(3.0, rel=0.15)
     assert found[FAST] * found[SLOW] == pytest.approx(1.0, rel=0.01)  # to the mean of both
@@ -42,11 +42,11 @@ def test_unit_of_cost_does_not_matter() -> None:
 
 
 def test_costly_keys_do_not_make_their_host_slow() -> None:
-    # partitions of higher numbers cost more, and nothing has moved
+    # higher partitions cost more, and nothing has moved
     assert host_speeds(moved(stays=frozenset(range(8)))) == {}
 
 
-def test_noise_is_not_taken_for_a_difference() -> None:
+def test_noise_does_not_count_as_a_difference() -> None:
     alike = [run(r.batch_id, r.partition, host=r.host, worker=r.worker, run_s=1.0 + r.batch_id % 3) for r in moved()]
     assert host_speeds(alike) == {}
 

@@ -1,4 +1,4 @@
-"""A small world for the control loop's tests: real tables, a plant in memory, an optimizer that can be read."""
+"""A small world for the control loop's tests: real tables, a plant in memory, a simple optimizer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "delays"
 
 
 def spec(**changes: Any) -> PipelineSpec:
-    local = {"submit": {"master": "local"}}  # where a change of slots is a restart, and guards hold it
+    local = {"submit": {"master": "local"}}  # a change of slots is a restart here, and guards hold it
     return PipelineSpec.model_validate({"name": NAME, "script": "delays.py", "mode": "auto", **local, **changes})
 
 
@@ -79,7 +79,7 @@ class Clock:
 
 @dataclass
 class MemoryPlant:
-    """Sees the lake's newest version and a set arrival; applying records a Reconfiguration in memory."""
+    """Sees the lake's newest version and a set arrival rate; applying records a Reconfiguration in memory."""
 
     lake: Lake
     clock: Clock
@@ -125,7 +125,7 @@ class MemoryPlant:
 
 @dataclass
 class PassingGate:
-    """Finds all telemetry sound, and has read up to here: for what needs no telemetry that could be judged."""
+    """Finds all telemetry sound and has read up to here: for tests without telemetry to judge."""
 
     clock: Clock
 
@@ -178,7 +178,7 @@ class World:
         return self.loop.tables
 
     def run(self, slots: int = 2) -> None:
-        """Launch with so many slots, and report good telemetry."""
+        """Launch with this number of slots, and report good telemetry."""
         first = self.loop.spec.first_deployment()
         app = replace(first.apps[NAME], slots=slots)
         DeploymentStore(self.lake).commit(replace(first, apps={NAME: app}), None)

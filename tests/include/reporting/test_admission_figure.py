@@ -31,7 +31,7 @@ def test_figure_shows_nodes_capacity_and_forecast() -> None:
     assert past.get_ylabel() == ahead.get_ylabel() == "rows/s of event time"
 
 
-def test_figure_of_many_nodes_draws_the_fullest_ones() -> None:
+def test_figure_of_many_nodes_draws_the_fullest() -> None:
     rates = [0.1 + i / 20 for i in range(14)]
     many = replace(
         plan(),

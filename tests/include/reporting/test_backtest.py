@@ -29,7 +29,7 @@ LATER = NOON + timedelta(days=2)
 
 
 class Fixed:
-    """Wants so many slots, whatever comes."""
+    """Wants this number of slots, whatever the signals."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -41,7 +41,7 @@ class Fixed:
 
 
 class Broken:
-    """Cannot answer."""
+    """Always fails."""
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         raise ZeroDivisionError("no rows")
@@ -67,7 +67,7 @@ def decision_at(run: Run, time: datetime) -> Decision:
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A day under a tuner that acts at once, recorded by the live loop; tests only read it."""
+    """A day with a tuner that acts at once, recorded by the live loop; tests only read it."""
     run = launched(tmp_path_factory.mktemp("day"), Steady())
     run.day()
     return run
@@ -92,7 +92,7 @@ def test_replay_of_any_registered_tuner_repeats_the_live_loop(
     assert made.modelled == 0 and made.agreed == len(recorded)
 
 
-def test_replay_from_midway_has_the_memory_of_then(day: Run) -> None:
+def test_replay_from_midway_uses_the_memory_of_that_time(day: Run) -> None:
     begin = NOON + timedelta(seconds=6 * PERIOD_S)
     made = replayed(day, Steady(), since=begin)
     assert made.evaluations[0].time == begin and len(made.evaluations) == len(DAY) - 5
@@ -106,7 +106,7 @@ def test_replay_when_run_then_writes_nothing(day: Run) -> None:
     assert {table: day.lake.version(table) for table in TABLES} == before
 
 
-def test_replay_models_while_other_slots_run(day: Run) -> None:
+def test_replay_models_periods_with_other_slots(day: Run) -> None:
     made = replayed(day, Fixed(2), "fixed")
     slots = [k.recorded.slots for k in made.evaluations]
     assert {k.replayed.slots for k in made.evaluations} == {2} and max(slots) > 2
@@ -119,7 +119,7 @@ def test_replay_models_while_other_slots_run(day: Run) -> None:
     assert made.evaluations[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
 
 
-def test_replay_uses_what_was_measured_at_a_level(day: Run) -> None:
+def test_replay_uses_the_measurements_of_a_level(day: Run) -> None:
     ran = {k.recorded.running for k in replayed(day, Steady()).evaluations}
     level = max(ran)
     made = replayed(day, Fixed(level), "fixed")
@@ -127,7 +127,7 @@ def test_replay_uses_what_was_measured_at_a_level(day: Run) -> None:
     assert made.evaluations[3].replayed.ability_rows_per_s == pytest.approx(ability(level))
 
 
-def test_replay_when_a_tuner_is_slower_then_more_looks_have_too_few_slots(day: Run) -> None:
+def test_replay_with_a_slower_tuner_has_more_evaluations_with_too_few_slots(day: Run) -> None:
     slow = replayed(day, Steady("slow", patience=3), "slow")
     assert 0 < slow.agreed < len(DAY) and slow.modelled > 0
     assert slow.replayed.under_provisioned > slow.recorded.under_provisioned
@@ -152,7 +152,7 @@ def test_replay_is_vetoed_by_the_same_guard(day: Run) -> None:
     assert "the cool-down is 10000 s" in vetoed[0].replayed.sentence
 
 
-def test_replay_judges_the_quota_as_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_judges_the_quota_as_of_that_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(guards={"max_total_slots": 9, "cool_down_s": 0})
     run = launched(tmp_path, Steady(), spec, DAY[:4])
     other = spec_of().model_copy(update={"name": "other"})
@@ -171,7 +171,7 @@ def test_replay_of_a_broken_tuner_holds_each_time(day: Run) -> None:
     assert "ZeroDivisionError: no rows" in made.evaluations[0].replayed.sentence
 
 
-def test_replay_fails_again_where_a_version_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_fails_again_if_a_version_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(guards={"cool_down_s": 0}), DAY[:8], fails=frozenset({5}))
     recorded = run.day()
     assert [d for d in recorded if d.reason_code == "cool_down"], "a content that failed is not tried again at once"
@@ -187,9 +187,7 @@ def test_replay_refuses_more_slots_that_brought_nothing(tmp_path: Path, monkeypa
     assert would(replayed(run, Steady())) == told(recorded)
 
 
-def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_leaves_out_dry_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=DAY[:4])
     run.evaluate()
     run.evaluate(Request(dry_run=True))
@@ -199,7 +197,7 @@ def test_replay_when_looks_were_dry_runs_then_they_are_left_out(
     assert would(made)[1:] == told(recorded)
 
 
-def test_replay_of_forced_slots_is_the_tuners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_of_forced_slots_uses_the_tuners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), arrivals=[300] * 4)
     run.evaluate()
     run.evaluate(Request(forced_slots=6, requested_by="ada"))
@@ -210,9 +208,7 @@ def test_replay_of_forced_slots_is_the_tuners_own(tmp_path: Path, monkeypatch: p
     assert made.evaluations[2].modelled and made.evaluations[2].replayed.running == 2
 
 
-def test_replay_when_the_recording_only_advised_then_the_replay_acts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_of_an_advice_recording_carries_out_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(mode="advise"), DAY[:7])
     run.day()
     made = replayed(run, Steady())
@@ -221,9 +217,7 @@ def test_replay_when_the_recording_only_advised_then_the_replay_acts(
     assert made.replayed.under_provisioned < made.recorded.under_provisioned
 
 
-def test_replay_when_slots_belong_to_a_person_then_the_tuner_only_advises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_of_slots_owned_by_a_person_only_advises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launched(tmp_path, Steady(), spec_of(owners={"slots": "person"}), DAY[:5])
     run.day()
     made = replayed(run, Fixed(5), "fixed")
@@ -246,7 +240,7 @@ def test_replay_keeps_the_options_of_the_specs_own_tuner(day: Run, monkeypatch: 
     assert asked == [("steady", {"room": 0.9, "calm": True}), ("other", {"room": 0.9})]
 
 
-def test_replay_when_nothing_was_recorded_then_says_what_is_allowed(tmp_path: Path, day: Run) -> None:
+def test_replay_of_nothing_says_what_is_allowed(tmp_path: Path, day: Run) -> None:
     with pytest.raises(
         MillraceError, match=r"since: got '2013-01-02 .*last recorded evaluation, 2013-01-01 12:15:00 UTC"
     ):

@@ -68,7 +68,7 @@ def test_figure_of_a_change_shows_model_rates_and_choices() -> None:
     )
 
 
-def test_figure_when_operators_change_then_is_of_the_first_and_names_it() -> None:
+def test_figure_of_several_operators_shows_the_first_and_names_it() -> None:
     measured = OperatorSignals("count", "count", 2, 150.0, None, 180.0)
     made = proposal(
         COUNT,
@@ -77,13 +77,13 @@ def test_figure_when_operators_change_then_is_of_the_first_and_names_it() -> Non
     )
     told = decision(made, app(operators=(measured,), capacity=None), target=1.0)
     figure = curve_figure(told, made)
-    # the rate that the step is made for is 0.9 * 440, not the 150 that got through: 396 / 90 = 4.4
+    # the step is made for a rate of 0.9 * 440, not the 150 that got through: 396 / 90 = 4.4
     assert {"chosen: p = 5", "linear rule (DS2): p = 5", "rate to serve: 396 rows/s"} <= set(labels(figure))
     assert not any("utilisation" in label for label in labels(figure))
     assert figure is not None and figure.axes[0].get_title() == "delays/count (and 1 more): under_provisioned"
 
 
-def test_figure_when_a_band_is_wide_then_does_not_hide_the_curve() -> None:
+def test_figure_with_a_wide_band_still_shows_the_curve() -> None:
     made = proposal(SLOTS)
     figure = curve_figure(decision(made, app()), made)
     assert figure is not None
@@ -92,7 +92,7 @@ def test_figure_when_a_band_is_wide_then_does_not_hide_the_curve() -> None:
 
 
 @pytest.mark.parametrize("curve", [{}, {"parallelism": (), "mean": ()}])
-def test_figure_when_there_is_no_model_then_there_is_none(curve: dict[str, tuple[float, ...]]) -> None:
+def test_figure_without_a_model_does_not_exist(curve: dict[str, tuple[float, ...]]) -> None:
     made = Proposal("ds2", (SLOTS,), "under_provisioned", "Because.", curve=curve)
     assert curve_figure(decision(made, app()), made) is None
 
@@ -100,13 +100,13 @@ def test_figure_when_there_is_no_model_then_there_is_none(curve: dict[str, tuple
 @pytest.mark.parametrize(
     "known", [{"arrival_rows_per_s": None}, {"capacity": None}, {"app": "other"}], ids=["rate", "ability", "app"]
 )
-def test_figure_when_something_is_not_known_then_is_drawn_without_it(known: dict[str, Any]) -> None:
+def test_figure_is_drawn_without_unknown_values(known: dict[str, Any]) -> None:
     made = proposal(SLOTS)
     figure = curve_figure(decision(made, app(**known)), made)
     assert "model" in labels(figure) and not any("DS2" in label for label in labels(figure))
 
 
-def test_figure_without_change_shows_the_model_alone() -> None:
+def test_figure_without_change_shows_only_the_model() -> None:
     held = proposal()
     assert sorted(labels(curve_figure(decision(held, app()), held))) == ["band", "model", "observed"]
     made = proposal(SLOTS)
@@ -115,7 +115,7 @@ def test_figure_without_change_shows_the_model_alone() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0, 1e6), st.floats(1e-3, 1e6), st.integers(1, 50), st.integers(1, 20), st.integers(20, 100))
-def test_linear_rule_is_the_least_p_that_it_allows(rate: float, ability: float, at: int, low: int, high: int) -> None:
+def test_linear_rule_is_the_lowest_p_that_it_allows(rate: float, ability: float, at: int, low: int, high: int) -> None:
     made = proposal(SLOTS)
     measured = app(arrival_rows_per_s=rate, backlog_rows=0, capacity=Capacity(at, 0.1, ability, 1.0, 5))
     found = subject_of(decision(made, measured, Bounds(low, high), target=1.0), made)

@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 def evaluation(time: datetime, slots: int = 2, arrival: float | None = 80.0, action: Action = Action.HOLD) -> Decision:
-    """Return an evaluation that measured a rate, and 50 rows/s a slot."""
+    """Return an evaluation that measured a rate, and 50 rows/s per slot."""
     capacity = Capacity(slots, 0.1, 50.0 * slots, 1.0, 9)
     app = AppSignals("p", slots, slots, False, arrival, arrival, 10, 0.0, 9, 9, 0.5, 0.0, 0.5, capacity)
     signals = Signals("p", time - timedelta(minutes=1), time, 1, 1, (app,))
@@ -41,7 +41,7 @@ def record(tables: ControlTables, *decisions: Decision) -> None:
         assert tables.decisions.record(decision)
 
 
-def test_history_is_of_its_span_and_pipeline(tables: ControlTables) -> None:
+def test_history_covers_its_span_and_pipeline(tables: ControlTables) -> None:
     inside = [UNTIL - timedelta(minutes=m) for m in (50, 30, 10)]
     record(tables, *map(evaluation, (UNTIL - 2 * HOUR, *inside, UNTIL + HOUR)))
     record(tables, replace(evaluation(UNTIL - timedelta(minutes=20)), pipeline="q"))
@@ -51,7 +51,7 @@ def test_history_is_of_its_span_and_pipeline(tables: ControlTables) -> None:
     assert found.moments[0] == Moment(inside[0], 80.0, pytest.approx(100 * (1 - 2 * 0.1 / 30)), 2, 10)
 
 
-def test_history_samples_evaluations_but_leaves_no_change_out(tables: ControlTables) -> None:
+def test_history_samples_evaluations_but_keeps_every_change(tables: ControlTables) -> None:
     times = [UNTIL - timedelta(seconds=s) for s in range(2 * MOST_MOMENTS, 0, -1)]
     rows = [evaluation(t, action=Action.APPLY if n == 77 else Action.HOLD) for n, t in enumerate(times)]
     from millrace.lake.row_codec import decision_row
@@ -63,7 +63,7 @@ def test_history_samples_evaluations_but_leaves_no_change_out(tables: ControlTab
     assert found.changes == 1
 
 
-def test_cost_counts_slots_while_they_were_measured_and_compares_with_the_peak() -> None:
+def test_cost_counts_slots_while_measured_and_compares_with_the_peak() -> None:
     slots = [2, 2, 6, 6, 2]
     times = [UNTIL - HOUR + timedelta(minutes=10 * n) for n in range(5)]
     moments = tuple(Moment(t, 1.0, 1.0, n, 0) for t, n in zip(times, slots, strict=True))
@@ -74,7 +74,7 @@ def test_cost_counts_slots_while_they_were_measured_and_compares_with_the_peak()
     assert replace(found, moments=(*moments, late)).core_hours == found.core_hours, "nobody knows what ran in the gap"
 
 
-def test_nothing_measured_costs_and_draws_nothing() -> None:
+def test_unmeasured_span_costs_and_draws_nothing() -> None:
     empty = History(UNTIL - HOUR, UNTIL, (), ())
     assert (empty.core_hours, empty.peak_core_hours, empty.changes) == (0, 0, 0)
     assert {line.path for panel in figure(empty).panels for line in panel.lines} == {""}
@@ -101,7 +101,7 @@ def test_curves_stay_within_their_axes(measured: list[tuple[int, float | None, f
     assert all(LEFT <= x <= WIDTH - RIGHT for x, _ in drawn.times)
 
 
-def test_curve_is_broken_where_nothing_is_known() -> None:
+def test_curve_has_a_gap_if_values_are_unknown() -> None:
     minutes = (0, 1, 2, 20, 21)
     moments = tuple(Moment(UNTIL - HOUR + timedelta(minutes=m), 5.0, None, 2, None) for m in minutes)
     (arrival, capacity) = spark(History(UNTIL - HOUR, UNTIL, moments, ())).panels[0].lines

@@ -43,7 +43,7 @@ def points(posted: list[bytes]) -> set[Point]:
     return found
 
 
-def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decision_is_exported_with_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)
         export_decision(DECISION, 0.25)
@@ -62,7 +62,7 @@ def test_decision_is_exported_with_what_it_was_made_on(monkeypatch: pytest.Monke
         }
 
 
-def test_what_is_unknown_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_values_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = replace(APP, arrival_rows_per_s=None, backlog_rows=None, capacity=None, busy_ratio=None)
     with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)

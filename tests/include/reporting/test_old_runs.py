@@ -1,4 +1,4 @@
-"""Runs of old Decisions go; those of others, and those that a model in use came from, stay."""
+"""Runs of old Decisions are deleted; other runs, and runs that a model in use came from, stay."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_delete_old_runs_keeps_young_ones_others_and_the_champions(client: Any) 
     assert delete_old_runs(client.tracking_uri, before) == 0
 
 
-def test_delete_old_runs_when_mlflow_is_out_of_reach_then_says_what_to_do() -> None:
+def test_delete_old_runs_when_mlflow_is_unreachable_then_says_what_to_do() -> None:
     with pytest.raises(MillraceError, match="MILLRACE_KEEP_MLFLOW_DAYS=forever"):
         delete_old_runs("http://127.0.0.1:9", NOW)

@@ -19,5 +19,5 @@ def test_figure_shows_each_partition_before_and_after() -> None:
     assert above.images[0].norm.vmax == below.images[0].norm.vmax == 4.0
 
 
-def test_figure_when_nothing_took_any_time_then_is_drawn_all_the_same() -> None:
+def test_figure_without_any_time_is_still_drawn() -> None:
     placement_figure(plan(busy_s=(0.0, 0.0, 0.0))).canvas.draw()

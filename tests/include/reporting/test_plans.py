@@ -41,7 +41,7 @@ def test_metrics_of_a_join_are_settings_window_and_load() -> None:
     assert join_metrics(decision(None)) == {}
 
 
-def test_metrics_when_a_count_is_unknown_then_it_is_none_and_never_0() -> None:
+def test_metrics_of_an_unknown_count_are_none_and_never_0() -> None:
     lost = replace(FOUND, window_tuples=(80, None), offered=None, arrived={}, dropped={})
     told = join_metrics(decision(lost))
     unknown = {name for name, value in told.items() if value is None}
@@ -62,7 +62,7 @@ def test_figure_shows_windows_capacity_and_offered_load() -> None:
     assert axes.get_xlim() == (0.5, 5.5)
 
 
-def test_figure_of_a_join_draws_what_is_known() -> None:
+def test_figure_of_a_join_draws_only_known_values() -> None:
     (axes,) = join_figure(replace(FOUND, window_tuples=(None, 70), offered=None), 2).axes
     heights = [bar.get_height() for bar in axes.patches]
     assert np.isnan(heights[0]) and heights[1] == 70
@@ -80,7 +80,7 @@ def test_figure_of_a_join_draws_what_is_known() -> None:
     ],
     ids=["join", "slots", "unmeasured"],
 )
-def test_run_when_a_decision_changes_a_join_then_has_its_picture(
+def test_run_of_a_join_change_has_its_picture(
     mlflow_home: Path, join: JoinSignals | None, changes: tuple[Change, ...], drawn: bool
 ) -> None:
     from mlflow import MlflowClient

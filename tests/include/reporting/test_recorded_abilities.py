@@ -42,7 +42,7 @@ def test_level_beyond_those_that_ran_follows_the_power_law() -> None:
 
 @settings(deadline=None)
 @given(LEVELS, st.integers(1, 128))
-def test_rate_when_the_measured_ones_rise_then_never_falls_with_p(levels: dict[int, float], p: int) -> None:
+def test_rate_when_measured_rates_rise_then_never_falls_with_p(levels: dict[int, float], p: int) -> None:
     rising = dict(zip(sorted(levels), sorted(levels.values()), strict=True))
     found = RecordedAbilities(rates=rising)
     low, high = found.rate(p), found.rate(p + 1)
@@ -51,7 +51,7 @@ def test_rate_when_the_measured_ones_rise_then_never_falls_with_p(levels: dict[i
 
 @settings(deadline=None)
 @given(LEVELS, st.integers(1, 64))
-def test_rate_when_asked_between_levels_then_lies_between_theirs(levels: dict[int, float], p: int) -> None:
+def test_rate_between_levels_is_between_theirs(levels: dict[int, float], p: int) -> None:
     found = RecordedAbilities(rates=levels).rate(p)
     below, above = [q for q in levels if q <= p], [q for q in levels if q >= p]
     if below and above:
@@ -59,7 +59,7 @@ def test_rate_when_asked_between_levels_then_lies_between_theirs(levels: dict[in
         assert found is not None and ends[0] * (1 - 1e-9) <= found <= ends[1] * (1 + 1e-9)
 
 
-def test_level_when_no_look_fitted_it_then_its_observations_count() -> None:
+def test_level_without_a_fit_uses_its_observations() -> None:
     old = Observation("a", 6, 1100.0, 5.0, 9, NOON)
     other = Observation("a/x", 7, 5.0, 5.0, 9, NOON)
     seen = signals_of(2, 400.0)
@@ -74,12 +74,12 @@ def test_level_with_an_impossible_figure_counts_as_unmeasured(rate: float) -> No
     assert abilities("a", [signals_of(2, rate)]).capacity(2, 5) is None
 
 
-def test_ability_when_nothing_was_ever_fitted_then_is_unknown() -> None:
+def test_ability_without_any_fit_is_unknown() -> None:
     assert abilities("a", [signals_of(2, None)]).rate(4) is None
     assert abilities("a", []).rate(4) is None
 
 
-def test_slots_when_the_source_gave_fewer_tasks_then_the_rest_stays_idle() -> None:
+def test_slots_when_the_source_gave_fewer_tasks_then_the_rest_is_idle() -> None:
     found = abilities("a", [signals_of(8, 800.0, ran=5), signals_of(2, 400.0)])
     assert [found.ran(slots) for slots in (1, 5, 9)] == [1, 5, 5]
 

@@ -24,13 +24,13 @@ def test_app_on_too_few_slots_grows_its_backlog() -> None:
     assert found.backlog_rows == 1000 + 60 * (400 - 250)
     assert found.backlog_growth_rows_per_s == pytest.approx(150.0)
     assert found.processed_rows_per_s == pytest.approx(250.0)
-    # planned for are the rows of 5 s: 2000
+    # the plan covers the rows of 5 s: 2000
     assert found.backpressured_ratio == pytest.approx(8000 / 9000)
     assert (found.slots, found.parallelism, found.arrival_rows_per_s) == (1, 1, 400.0)
     assert waiting.rows == 10_000
 
 
-def test_app_when_slots_suffice_then_drains_to_what_comes_during_a_batch() -> None:
+def test_app_with_enough_slots_drains_to_the_arrivals_of_a_batch() -> None:
     found, _ = modelled(recorded(), 4, Waiting(9000.0), ABLE, GOAL, Span(60.0))
     # rho = 0.4: a batch lasts 1 / 0.6 s
     assert found.backlog_rows == round(400 / 0.6)
@@ -39,7 +39,7 @@ def test_app_when_slots_suffice_then_drains_to_what_comes_during_a_batch() -> No
     assert again.backpressured_ratio == 0.0 and again.healthy_batches > 10
 
 
-def test_app_after_a_restart_reports_what_waited_as_lag() -> None:
+def test_app_after_a_restart_reports_waiting_rows_as_lag() -> None:
     span = Span(60.0, down_s=20.0, since_ready_s=25.0)
     found, waiting = modelled(recorded(), 2, Waiting(2000.0), ABLE, GOAL, span)
     assert found.backlog_rows == 2000 + 60 * 400 - 500 * 40
@@ -50,14 +50,14 @@ def test_app_after_a_restart_reports_what_waited_as_lag() -> None:
     assert worse.restart_lag_rows == 0, "what has drained never comes back as lag"
 
 
-def test_app_when_batches_are_limited_then_each_pays_the_fixed_cost() -> None:
+def test_app_with_limited_batches_pays_the_fixed_cost_in_each() -> None:
     limited = RecordedAbilities(rates={2: 500.0}, fixed_s={2: 1.0}, batch_rows=500.0)
     found, _ = modelled(recorded(), 2, Waiting(5000.0), limited, GOAL, Span(60.0))
     assert found.processed_rows_per_s == pytest.approx(250.0)
     assert found.backlog_rows == 5000 + 60 * 150 and found.batch_rows_limit == 500
 
 
-def test_app_when_just_restarted_then_its_capacity_is_not_known_yet() -> None:
+def test_app_just_after_a_restart_has_an_unknown_capacity() -> None:
     early, _ = modelled(recorded(), 4, Waiting(600.0), ABLE, GOAL, Span(20.0, 6.0, since_ready_s=2.0))
     late, _ = modelled(recorded(), 4, Waiting(600.0), ABLE, GOAL, Span(20.0, 6.0, since_ready_s=14.0))
     assert early.capacity is None and late.capacity is not None
@@ -75,7 +75,7 @@ def test_app_keeps_unknown_values_unknown(app: AppSignals, able: RecordedAbiliti
     assert after == waiting
 
 
-def test_app_when_nothing_arrives_then_no_batch_runs() -> None:
+def test_app_without_arrivals_runs_no_batch() -> None:
     found, _ = modelled(recorded(0.0), 2, Waiting(0.0), ABLE, GOAL, Span(60.0))
     assert (found.batches, found.backlog_rows, found.slot_busy_ratio) == (0, 0, 0.0)
 
@@ -90,7 +90,7 @@ def test_app_when_nothing_arrives_then_no_batch_runs() -> None:
     limit=st.none() | st.floats(1, 1e5),
     fixed=st.floats(0, 10),
 )
-def test_app_when_modelled_then_rows_are_neither_lost_nor_made(
+def test_app_when_modelled_then_rows_are_neither_lost_nor_created(
     arrival: float, backlog: float, slots: int, length: float, down: float, limit: float | None, fixed: float
 ) -> None:
     able = RecordedAbilities(rates={1: 250.0, 4: 900.0}, fixed_s={1: fixed}, batch_rows=limit)

@@ -30,7 +30,7 @@ def test_changes_at_a_time_are_as_known_then() -> None:
     assert changes.known(at(20)) == (done, change(1, 2))
 
 
-def test_changes_are_the_replays_own_once_it_has_left() -> None:
+def test_changes_are_the_replays_own_once_it_has_diverged() -> None:
     changes = RecordedChanges([change(1, 2), change(10, 12)])
     changes.leave(at(5))
     (made,) = own = changes.restarts(ONE, TWO, "d9", at(5))
@@ -42,11 +42,11 @@ def test_changes_are_the_replays_own_once_it_has_left() -> None:
     assert changes.known(at(20)) == (change(10, 12), made, change(1, 2))
 
 
-def test_restarts_when_no_app_differs_then_there_is_none() -> None:
+def test_restarts_when_no_app_differs_then_are_none() -> None:
     assert RecordedChanges([]).restarts(ONE, ONE, "d", NOON) == ()
 
 
-def test_downtime_is_given_or_the_recorded_median_or_usual() -> None:
+def test_downtime_is_given_or_the_recorded_median_or_the_usual() -> None:
     recorded = [change(1, 2, 4.0), change(3, 4, 9.0), change(5, 6, 7.0), change(7, 8, None), change(9, None, None)]
     assert RecordedChanges(recorded).downtime_s == 7.0
     assert RecordedChanges([]).downtime_s == DOWNTIME_S

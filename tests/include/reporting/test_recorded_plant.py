@@ -38,12 +38,12 @@ def plant(
     return RecordedPlant(evaluations, {d.version: d for d in deployments}, ())
 
 
-def test_plant_when_looked_at_then_is_one() -> None:
+def test_plant_follows_the_protocol() -> None:
     made: Plant = plant(decision_at(1, 2))
     assert made.observe(Cursor()) is not None
 
 
-def test_evaluation_on_recorded_slots_is_untouched() -> None:
+def test_evaluation_on_recorded_slots_is_unchanged() -> None:
     evaluations = [decision_at(1, 2), decision_at(2, 2), decision_at(3, 2)]
     made = plant(*evaluations)
     for recorded in evaluations:
@@ -71,7 +71,7 @@ def test_evaluation_after_another_decision_is_modelled() -> None:
     second = made.observe(Cursor())
     assert made.modelled and second.apps[0].slots == 4
     assert second.deployment_version == made.deployment.version == 3
-    # the first evaluation's one point, and that evaluation itself; not the second point that the recording knew by then
+    # the first evaluation's one point, and that evaluation itself; not the second point that the recording had by then
     assert [o.parallelism for o in second.observations] == [2, 2]
     third = made.observe(Cursor())
     assert [o.parallelism for o in third.observations] == [2, 2, 4]
@@ -100,7 +100,7 @@ def test_evaluation_rejoins_on_same_slots_and_backlog(backlog: int, joined: bool
         assert made.deployment == deployment(2, 4)
 
 
-def test_replay_goes_on_alone_while_the_recording_restarts() -> None:
+def test_replay_continues_alone_while_the_recording_restarts() -> None:
     late = decision_at(2, 2, action=Action.APPLY, target=deployment(1, 4))
     underway = decision_at(3, 4, version=1, base_version=2)
     made = plant(decision_at(1, 2), late, underway)
@@ -123,7 +123,7 @@ def test_evaluation_when_a_restart_is_too_recent_then_is_settling() -> None:
     assert not made.observe(Cursor()).settling
 
 
-def test_span_when_the_loop_was_paused_then_is_the_looks_own_period() -> None:
+def test_span_after_a_pause_of_the_loop_is_the_evaluations_own_period() -> None:
     made = plant(decision_at(1, 2), decision_at(2, 2), decision_at(600, 2))
     spans = []
     for _ in range(3):

@@ -43,20 +43,20 @@ def test_backtest_counts_agreed_and_modelled_evaluations() -> None:
     assert from_json(Backtest, to_json(MADE)) == MADE
 
 
-def test_summary_sets_every_figure_beside_the_recorded_one() -> None:
+def test_summary_shows_every_figure_next_to_the_recorded_one() -> None:
     words = summary(MADE)
     for part in (
         "On 3 evaluations of replayed from 2013-01-01 12:01 to 2013-01-01 12:03 UTC, ds2",
-        "same slots at 1: 1 reconfiguration where 0 were made",
-        "480 core-seconds where 360 were used (+33%)",
-        "1 evaluation with too few slots where there were 2",
-        "at most 4 slots where there were 2. 1 evaluation is modelled",
+        "same slots in 1, with 1 reconfiguration instead of 0",
+        "480 core-seconds instead of 360 (+33%)",
+        "1 evaluation with too few slots instead of 2",
+        "at most 4 slots instead of 2. 1 evaluation is modelled",
     ):
         assert part in words
-    assert "Every evaluation is a recorded one." in summary(replace(MADE, evaluations=EVALUATIONS[:1]))
+    assert "Every evaluation is as recorded." in summary(replace(MADE, evaluations=EVALUATIONS[:1]))
 
 
-def test_table_when_written_then_has_a_row_an_evaluation_and_no_formula() -> None:
+def test_table_has_a_row_per_evaluation_and_no_formula() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(MADE))))
     assert [r["replayed_decided"] for r in rows] == ["2", "4", "4"]
     assert rows[1]["replayed_sentence"] == "'=More, at once" and rows[2]["recorded_backlog_rows"] == ""
@@ -64,7 +64,7 @@ def test_table_when_written_then_has_a_row_an_evaluation_and_no_formula() -> Non
     assert plain(MADE)["evaluations"][1]["replayed"]["action"] == "apply"
 
 
-def test_replay_when_logged_then_its_run_tells_all_of_it(mlflow_home: Path) -> None:
+def test_replay_when_logged_then_its_run_has_everything(mlflow_home: Path) -> None:
     from mlflow import MlflowClient
 
     uri, artifacts = f"sqlite:///{mlflow_home / 'mlflow.db'}", (mlflow_home / "artifacts").as_uri()
@@ -91,7 +91,7 @@ def test_replay_without_mlflow_is_not_logged_and_raises_nothing(
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         assert log_replay(f"http://127.0.0.1:{server.getsockname()[1]}", MADE) is None
-    assert "the replay is not logged whole" in caplog.text
+    assert "the replay is only partly logged" in caplog.text
     assert log_replay(None, MADE) is None
 
 
@@ -112,6 +112,6 @@ def test_figure_when_written_then_is_a_file_of_that_kind(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "nowhere/a.png"])
-def test_figure_when_its_file_cannot_be_then_says_so_before_any_work(tmp_path: Path, name: str) -> None:
+def test_figure_with_an_impossible_file_fails_before_any_work(tmp_path: Path, name: str) -> None:
     with pytest.raises(MillraceError, match="--figure"):
         check_file(tmp_path / name)

@@ -1,4 +1,4 @@
-"""What is said on a task's span, as an exporter gets it."""
+"""The attributes of a task's span, as an exporter gets them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_decision_is_on_the_span_of_its_task(tracer: Tracer, exporter: InMemoryS
     }
 
 
-def test_each_change_is_an_event_of_when_it_began(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+def test_each_change_is_an_event_at_its_start_time(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     failed = replace(CHANGE, outcome=Outcome.FAILED, error="no slots", downtime_s=None)
     with tracer.start_as_current_span("worker.apply"):
         add_changes([CHANGE, failed])

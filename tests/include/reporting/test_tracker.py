@@ -73,7 +73,7 @@ def client(tracker: MlflowTracker) -> Any:
     return MlflowClient(tracker.uri, registry_uri=tracker.uri)
 
 
-def test_run_of_a_change_holds_all_and_links_the_decision(tracker: MlflowTracker) -> None:
+def test_run_of_a_change_has_all_data_and_links_the_decision(tracker: MlflowTracker) -> None:
     made = decision(1)
     run_id, models = tracker.log_change(SPEC, made)
     assert run_id is not None and models == {"millrace-delays-delays": "1"}
@@ -94,7 +94,7 @@ def test_run_of_a_change_holds_all_and_links_the_decision(tracker: MlflowTracker
     assert picture.startswith(b"\x89PNG") and len(picture) > 5000
 
 
-def test_change_when_logged_again_then_no_second_run_is_made(tracker: MlflowTracker) -> None:
+def test_change_logged_again_creates_no_second_run(tracker: MlflowTracker) -> None:
     first = tracker.log_change(SPEC, decision(2))
     assert tracker.log_change(SPEC, decision(2)) == first
 
@@ -124,13 +124,13 @@ def test_surrogate_loads_by_alias_and_holds_no_pickle(tracker: MlflowTracker) ->
         assert {Path(name).suffix for name in parts.namelist()} <= {".json", ".npy"}
 
 
-def test_achieved_values_when_they_come_later_then_join_the_same_run(tracker: MlflowTracker) -> None:
+def test_later_achieved_values_join_the_same_run(tracker: MlflowTracker) -> None:
     run_id, _ = tracker.log_change(SPEC, decision(7))
     assert tracker.log_achieved(run_id, {"processing_ability_rows_per_s": 870.0})
     assert client(tracker).get_run(run_id).data.metrics["achieved_processing_ability_rows_per_s"] == 870.0
 
 
-def test_change_when_the_surrogate_cannot_be_fitted_then_the_run_is_kept(tracker: MlflowTracker) -> None:
+def test_change_whose_surrogate_cannot_be_fitted_keeps_its_run(tracker: MlflowTracker) -> None:
     def fails(training: Any) -> Any:
         raise ValueError("singular")
 
@@ -140,7 +140,7 @@ def test_change_when_the_surrogate_cannot_be_fitted_then_the_run_is_kept(tracker
 
 
 @pytest.mark.parametrize("listening", [False, True], ids=["nobody listens", "never answers"])
-def test_change_without_mlflow_gives_nothing_and_raises_nothing(
+def test_change_without_mlflow_returns_nothing_and_raises_nothing(
     listening: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
@@ -152,7 +152,7 @@ def test_change_without_mlflow_gives_nothing_and_raises_nothing(
         lost = MlflowTracker(f"http://127.0.0.1:{server.getsockname()[1]}", surrogate)
         assert lost.log_change(SPEC, decision(9)) == (None, {})
         assert not lost.log_achieved("run", {"x": 1.0})
-    assert "decision 20130101T120009-abcd0123 is not logged whole" in caplog.text
+    assert "decision 20130101T120009-abcd0123 is only partly logged" in caplog.text
 
 
 def test_change_after_its_experiment_was_deleted_restores_it(tracker: MlflowTracker) -> None:
@@ -165,7 +165,7 @@ def test_change_after_its_experiment_was_deleted_restores_it(tracker: MlflowTrac
     assert {client(tracker).get_run(str(run)).info.lifecycle_stage for run in (before, after)} == {"active"}
 
 
-def test_problem_of_mlflow_is_noted_until_a_report_arrives(tracker: MlflowTracker, tmp_path: Path) -> None:
+def test_problem_with_mlflow_is_noted_until_a_report_arrives(tracker: MlflowTracker, tmp_path: Path) -> None:
     problems, clock = ReportProblemStore(Lake(tmp_path)), iter(NOON + timedelta(minutes=n) for n in range(9))
     note: Any = lambda problem: problems.note("delays", problem, next(clock))  # noqa: E731
     lost = MlflowTracker("nowhere://mlflow", note=note)
@@ -178,12 +178,12 @@ def test_problem_of_mlflow_is_noted_until_a_report_arrives(tracker: MlflowTracke
     assert problems.current("delays") is None
 
 
-def test_tracker_when_it_has_no_uri_then_logs_nothing() -> None:
+def test_tracker_without_a_uri_logs_nothing() -> None:
     assert MlflowTracker(None).log_change(SPEC, decision(1)) == (None, {})
 
 
 @given(st.floats(1, 1e6), st.floats(-0.3, 0.3))
-def test_material_when_a_level_moves_by_more_than_the_limit_then_is_news(ability: float, move: float) -> None:
+def test_material_if_a_level_moves_by_more_than_the_limit(ability: float, move: float) -> None:
     moved = ability * (1 + move)
     assert material({"2": ability}, {"2": moved}) == (abs(moved - ability) > MATERIAL_RATIO * ability)
     assert material({"2": ability}, {"2": ability, "4": moved})

@@ -1,4 +1,4 @@
-"""Data Docs of the gate: kept on every new kind of refusal and now and then besides, never at every evaluation."""
+"""Data Docs of the gate: kept on every new kind of refusal and every few hours, not at every evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY_S = 6 * 3600.0
 """Least time between two builds without news: a build takes twenty times as long as judging."""
 
 KEEP_RUNS = 40
-"""Results a suite that are kept: the index is built from all of them."""
+"""Results to keep per suite; the index is built from all of them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DataDocs:
     """One pipeline's Great Expectations file context and its Data Docs.
 
     Args:
-        folder: The pipeline's own folder; results and pages lie under its ``gx/uncommitted``.
+        folder: The pipeline's own folder; results and pages are in its ``gx/uncommitted``.
     """
 
     folder: Path
@@ -40,11 +40,11 @@ class DataDocs:
 
     @property
     def address(self) -> str | None:
-        """Address of the Data Docs, None before they were first built."""
+        """Address of the Data Docs; None before the first build."""
         return self.index.resolve().as_uri() if self.index.exists() else None
 
     def keep(self, parts: Sequence[Part], problems: Sequence[str], now: datetime) -> str | None:
-        """Store the judgement and build the pages if there is news; return their address.
+        """Store the result and build the pages if there is news; return their address.
 
         Pages that cannot be written never stop an evaluation: the old ones stay.
         """

@@ -43,11 +43,11 @@ APP_RANGES: dict[str, tuple[float | None, float | None]] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that holds for a frame, as plain data: what it costs to make an expectation of it is paid if it fails.
+    """One condition on a frame, as plain data: the costly expectation is made only if it fails.
 
     Attributes:
         message: Message of its failure; ``{row}`` and ``{value}`` are filled in.
-        columns: The column; of rows that must be unique, those that tell them apart.
+        columns: The column; for unique rows, the columns that must differ.
     """
 
     message: str
@@ -61,7 +61,7 @@ class Required(Check):
 
 @dataclass(frozen=True)
 class Between(Check):
-    """Every value that is not null lies within ``low`` and ``high``; None for no limit."""
+    """Every value that is not null is within ``low`` and ``high``; None for no limit."""
 
     low: float | None = None
     high: float | None = None
@@ -104,11 +104,11 @@ def _expectation(check: Check) -> Expectation:
 
 
 def tables_suite(quality: Quality, running: bool, pace_s: float = 0.0) -> list[Check]:
-    """Return what holds for the tables: they are there and, while the pipeline runs, fresh.
+    """Return the checks of the tables: they exist and, while the pipeline runs, are fresh.
 
     Args:
         quality: The spec's limits.
-        running: Whether the pipeline is to run.
+        running: Whether the pipeline is supposed to run.
         pace_s: Usual time between two batches, seconds.
     """
     there = Always("{row} is missing or has no row of this pipeline", ("rows",))
@@ -127,7 +127,7 @@ def tables_suite(quality: Quality, running: bool, pace_s: float = 0.0) -> list[C
 
 
 def columns_suite() -> list[Check]:
-    """Return what holds for a table's columns: each is there and has its type."""
+    """Return the checks of a table's columns: each exists and has its type."""
     return [
         Required("column {row} is missing", ("found",)),
         Always("column {row} has another type than the lake's schema", ("agrees",)),
@@ -135,7 +135,7 @@ def columns_suite() -> list[Check]:
 
 
 def batches_suite(quality: Quality) -> list[Check]:
-    """Return what holds for the rows of ``telemetry/batches``."""
+    """Return the checks of the rows of ``telemetry/batches``."""
     return [
         *(_required(c) for c in BATCH_REQUIRED),
         *(_between(c, *limits) for c, limits in BATCH_RANGES.items()),
@@ -145,7 +145,7 @@ def batches_suite(quality: Quality) -> list[Check]:
         Between("{row} is out of order: it ended {value} s after the batch before it", ("time_step_s",), 0),
         Between("{row}: source_end went back ({value} rows)", ("source_step_rows",), 0),
         Between(
-            "before {row} there is a gap of {value} s beyond its trigger's interval while rows were coming; at most "
+            "{row} follows a gap of {value} s beyond its trigger's interval although rows were arriving; at most "
             f"{quality.max_gap_s:g} s",
             ("silent_s",),
             None,
@@ -156,7 +156,7 @@ def batches_suite(quality: Quality) -> list[Check]:
 
 
 def apps_suite() -> list[Check]:
-    """Return what holds for the rows of ``telemetry/apps``."""
+    """Return the checks of the rows of ``telemetry/apps``."""
     ranges = (_between(c, *limits) for c, limits in APP_RANGES.items())
     return [*(_required(c) for c in APP_REQUIRED), *ranges, _not_ahead()]
 

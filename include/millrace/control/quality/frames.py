@@ -1,4 +1,4 @@
-"""Telemetry as flat frames whose derived columns make order, gaps and silence plain range checks."""
+"""Telemetry as flat frames, with derived columns that turn order, gaps and silence into plain range checks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 QUERY = ["app", "query", "epoch"]
 BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
-"""How far a row's time may lie ahead of this clock."""
+"""How far a row's time may be ahead of this clock."""
 
 LATER_COLUMNS = frozenset({"arrival_basis", "lag", "running_tasks", "trigger_s"})
-"""Columns that a driver of an earlier version, which may run on for long, does not write."""
+"""Columns that drivers of earlier versions, which may keep running for long, do not write."""
 
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
 
 
 def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
-    """Return one row a column of ``table``: its name, the type expected and the type found (null: missing)."""
+    """Return one row per column of ``table``: its name, the type expected and the type found (null: missing)."""
     import pandas as pd
 
     expected = {c: t for c, t in expected_types(table).items() if c in since.types or c not in LATER_COLUMNS}
@@ -44,14 +44,14 @@ def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
 
 
 def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | None) -> pd.DataFrame:
-    """Return one row per telemetry table: whether it is there, and the age of its newest row in seconds.
+    """Return one row per telemetry table: whether it exists, and the age of its newest row in seconds.
 
-    ``batches_age_s`` is the age of a table whose rows come with batches, ``driver_age_s`` that of any other.
+    ``batches_age_s`` is the age of the table whose rows come with batches, ``driver_age_s`` that of any other.
 
     Args:
-        seen: What was read, by table.
+        seen: The rows that were read, by table.
         now: The present (UTC).
-        started: When the last reconfiguration began: until the app has had time to report, silence is no age.
+        started: When the last reconfiguration started: until the app has had time to report, silence does not count.
     """
     import pandas as pd
 
@@ -61,7 +61,7 @@ def tables_frame(seen: dict[str, NewRows], now: datetime, started: datetime | No
         known = [t for t in (newest, started) if t is not None]
         age_s = (now - max(known)).total_seconds() if known else None
         column, other = ("batches_age_s", "driver_age_s")[:: 1 if table == TABLE else -1]
-        # rows that are all ahead are refused for that
+        # rows that are all in the future fail another check
         there = newest is not None or started is not None or since.rows.num_rows > 0
         rows.append({"table": table, "rows": there, column: age_s, other: None})
     ages = dict.fromkeys(("batches_age_s", "driver_age_s"), "float64")
@@ -78,7 +78,7 @@ def batches_pace_s(since: NewRows) -> float:
 
 
 def newest_time(part: pa.Table, now: datetime) -> datetime | None:
-    """Return the newest time of some rows that is not in the future, None without one."""
+    """Return the newest time of some rows that is not in the future; None if there is none."""
     import pyarrow.compute as pc
 
     if "time" not in part.column_names or not pa.types.is_timestamp(part.schema.field("time").type):
@@ -89,17 +89,16 @@ def newest_time(part: pa.Table, now: datetime) -> datetime | None:
 
 
 def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
-    """Return the new rows of ``telemetry/batches`` with what the checks need beside the columns.
+    """Return the new rows of ``telemetry/batches`` with derived columns for the checks.
 
-    A row without rows and duration is an idle marker: it tells the source's end while no batch runs, under the id of
-    the batch before. It has no duration to require (``missing_duration`` is False) and repeats a key (``marker_at``
-    tells markers apart).
+    A row without rows and duration is an idle marker: it reports the source's end while no batch runs, under the id of
+    the batch before. It needs no duration (``missing_duration`` is False), and its key repeats that batch's
+    (``marker_at`` makes it unique).
 
     Derived columns: ``duration_s``; ``least_duration_ms``; ``least_operator_*``; ``ahead_s`` (time after now);
     and against the batch before of the same query, by batch id: ``time_step_s``, ``source_step_rows``,
-    ``silent_s`` (time between the two batches, less the trigger's interval, while rows were waiting or batches are
-    missing) and
-    ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
+    ``silent_s`` (time between the two batches, less the trigger's interval, while rows were waiting or coming, or
+    batches are missing) and ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
     """
     import numpy as np
     import pandas as pd
@@ -129,7 +128,7 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     paused_s = step_s - frame["duration_s"].fillna(0).clip(lower=0) - frame["trigger_s"].fillna(0).clip(lower=0)
     frame["silent_s"] = paused_s.where(same_driver & traffic)
     frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
-    # the twin of a new row is kept even if it was read before, or the new one would look unique
+    # keep the twin of a new row even if it was read before, or the new row would look unique
     twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")
     return frame[twins].drop(columns=["new", "idle"])
 
@@ -145,8 +144,9 @@ def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
 def _unread(frame: pd.DataFrame, before: pd.DataFrame) -> pd.Series[float]:
     """Return rows that waited before and after a batch, or that came and neither wait nor were read.
 
-    What is only estimated to wait may be none: it makes no batch suspicious. Nor does a batch without rows that follows
-    one with rows: Spark starts it at once to move the watermark, before the rows came that waited when it was counted.
+    An estimated backlog may be empty, so it makes no batch suspicious. Nor is a batch without rows suspicious if it
+    follows a batch with rows: Spark starts it at once to move the watermark, before the rows came that waited when it
+    was counted.
     """
     import numpy as np
 
@@ -173,7 +173,7 @@ def _flat(part: pa.Table) -> pd.DataFrame:
 
 
 def _numbers(part: pa.Table, columns: list[str]) -> pd.DataFrame:
-    """Return columns as pandas: null numbers become NaN, and what is not finite becomes -inf, which no range allows."""
+    """Return columns as pandas: null numbers become NaN, and infinite or NaN values -inf, which no range allows."""
     import numpy as np
     import pandas as pd
 
@@ -190,7 +190,7 @@ def _numbers(part: pa.Table, columns: list[str]) -> pd.DataFrame:
 
 
 def _least(values: Iterable[float | None]) -> float:
-    """Return the least of the known values: NaN if none is known, -inf if one is not finite."""
+    """Return the smallest of the known values: NaN if none is known, -inf if one is not finite."""
     known = [v for v in values if v is not None]
     if not known:
         return math.nan

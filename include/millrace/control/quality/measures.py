@@ -1,7 +1,7 @@
-"""All that is checked as one frame with three expectations: Great Expectations is paid by the expectation, not the row.
+"""All checks as one frame with three expectations: Great Expectations is slow per expectation, not per row.
 
-Each value that a check is about is a row: the value beside its limit, whether it is there where it must be, or a number
-that only one row may have. Only what is refused here is judged again frame by frame, to name its rows.
+Each checked value is a row: the value with its limit, whether a required value is there, or a number that only one row
+may have. If anything is refused, each frame is judged again to name its rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Part:
 
 
 def sound(parts: Sequence[Part]) -> bool:
-    """Say whether every check of every part holds, as Great Expectations judges it."""
+    """Return whether every check of every part holds, as Great Expectations judges it."""
     import great_expectations as gx
     import great_expectations.expectations as gxe
 
@@ -48,18 +48,18 @@ def sound(parts: Sequence[Part]) -> bool:
 
 
 def measures(parts: Sequence[Part]) -> pd.DataFrame:
-    """Return a row a value that is checked.
+    """Return one row per checked value.
 
     Returns:
-        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN), ``given`` (NaN where a required value is
-        null) and ``identity`` (NaN, or a number that a row of the same values has too).
+        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN), ``given`` (NaN if a required value is null)
+        and ``identity`` (NaN, or a number that rows with the same values share).
     """
     import numpy as np
     import pandas as pd
 
     columns_of: list[tuple[int, Mapping[str, Any]]] = []
     for part in parts:
-        first = sum(length for length, _ in columns_of)  # numbers of one check's rows are no other's
+        first = sum(length for length, _ in columns_of)  # no two checks share numbers
         columns_of += [(len(part.frame), columns) for columns in _columns(part, first)]
     whole = {
         name: np.concatenate([np.broadcast_to(c.get(name, _ELSE[name]), n) for n, c in columns_of] or [np.empty(0)])

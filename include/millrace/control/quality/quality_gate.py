@@ -1,4 +1,4 @@
-"""Judges the telemetry since the last evaluation; a refusal ends in a hold, never in a change."""
+"""Judge the telemetry since the last evaluation; a refusal leads to a hold, never to a change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.model.spec import PipelineSpec
 BATCHES, APPS = "telemetry/batches", "telemetry/apps"
 SKIPPED = f"So much telemetry arrived since the last evaluation that only its newest {CATCH_UP_ROWS} rows were read."
 NAMED_ROWS = 3
-"""Offending rows that a failure carries."""
+"""Offending rows that a failure names."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class QualityGate:
     Attributes:
         spec: The pipeline.
         tables: Its control tables, in the lake of its telemetry.
-        docs: Where what it says is kept as pages; None keeps none.
+        docs: Keeps the results as pages; None keeps none.
     """
 
     spec: PipelineSpec
@@ -42,7 +42,7 @@ class QualityGate:
         """Judge the telemetry committed since a cursor.
 
         Args:
-            since: Where the last evaluation stopped reading.
+            since: Position at which the last evaluation stopped reading.
             now: The present (UTC).
         """
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -88,7 +88,7 @@ def _parts(spec: PipelineSpec, tables: ControlTables, seen: Mapping[str, NewRows
 
 
 def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
-    """Return all failures, judged in an ephemeral context: nothing is written."""
+    """Return all failures, judged in an ephemeral context that writes nothing."""
     import great_expectations as gx
 
     if sound(parts):
@@ -98,7 +98,7 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
     for part in parts:
         rows = source.add_dataframe_asset(part.name).add_batch_definition_whole_dataframe("since the last evaluation")
         batch = rows.get_batch({"dataframe": part.frame})
-        # naming the rows doubles the time: only for what failed
+        # naming the rows doubles the time: do it only for what failed
         refused = {_message(result) for result in _results(batch, part, part.suite, "BOOLEAN_ONLY")}
         suite = [check for check in part.suite if check.message in refused]
         failures += [_failure(part, result) for result in _results(batch, part, suite, "COMPLETE")]
@@ -106,7 +106,7 @@ def _validate(parts: Sequence[Part]) -> tuple[Failure, ...]:
 
 
 def _results(batch: Any, part: Part, checks: Sequence[expectations.Check], detail: str) -> list[Any]:
-    """Return what failed of a suite; ``detail`` says whether the rows are named."""
+    """Return the failed checks of a suite; ``detail`` says whether their rows are named."""
     if not checks:
         return []
     wanted: dict[str, Any] = {"result_format": detail}

@@ -23,7 +23,7 @@ CHECKS = [*tables_suite(Quality(), True), *columns_suite(), *batches_suite(Quali
 
 
 def values(check: Check) -> tuple[Any, list[Any]]:
-    """Return a value that a check lets pass, and some that it does not."""
+    """Return a value that a check accepts, and some that it rejects."""
     match check:
         case Required():
             return "there", [None]
@@ -42,7 +42,7 @@ def part(check: Check, column: list[Any]) -> Part:
 
 
 @pytest.mark.parametrize("check", [c for c in CHECKS if not isinstance(c, Unique)], ids=lambda c: f"{c.columns[0]}")
-def test_check_when_one_value_is_bad_then_the_whole_is_unsound(check: Check) -> None:
+def test_check_when_one_value_is_bad_then_all_rows_are_unsound(check: Check) -> None:
     good, bad = values(check)
     others = [part(c, [values(c)[0]] * 3) for c in CHECKS if not isinstance(c, Unique)]
     assert sound([*others, part(check, [good, good])])
@@ -50,13 +50,13 @@ def test_check_when_one_value_is_bad_then_the_whole_is_unsound(check: Check) -> 
         assert not sound([*others, part(check, [good, value, good])]), value
 
 
-def test_unique_when_rows_repeat_then_are_not_sound_and_parts_do_not_mix() -> None:
+def test_unique_when_rows_repeat_then_is_unsound_and_parts_do_not_mix() -> None:
     (unique,) = (c for c in CHECKS if isinstance(c, Unique))
     assert sound([part(unique, [1.0, 2.0, None]), part(unique, [1.0, 2.0, None])])
     assert not sound([part(unique, [1.0, 2.0, 1.0])])
     assert not sound([part(unique, [None, 2.0, None])])
 
 
-def test_between_when_a_value_is_missing_then_is_let_pass() -> None:
+def test_between_when_a_value_is_missing_then_accepts_it() -> None:
     assert sound([part(Between("", ("x",), 0, 1), [None, 0.5, 1.0])])
     assert sound([])

@@ -39,7 +39,7 @@ def gate(w: World, cursor: Cursor | None = None) -> GateResult:
 
 
 def later(w: World, rows: Rows) -> GateResult:
-    """Judge rows that come after a good evaluation."""
+    """Judge rows that follow a good evaluation."""
     read_to = gate(w).read_to
     w.clock.wait(20)
     write_app(w.lake, w.clock() - timedelta(seconds=1))
@@ -111,7 +111,7 @@ def test_gate_names_expectation_column_and_rows(w: World, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["negative", "duplicate", "null", "future"])
-def test_next_gate_when_a_bad_row_was_told_then_goes_on_behind_it(w: World, case: str) -> None:
+def test_next_gate_after_a_reported_bad_row_continues_behind_it(w: World, case: str) -> None:
     refused = later(w, BAD[case][0](new_rows()))
     assert not refused.passed
     w.clock.wait(20)
@@ -131,7 +131,7 @@ def test_gate_when_a_batch_ran_again_under_a_new_generation_then_passes(w: World
     assert later(w, rows).passed
 
 
-def test_gate_when_idle_markers_stand_for_batches_then_passes(w: World) -> None:
+def test_gate_when_idle_markers_replace_batches_then_passes(w: World) -> None:
     marks = [
         batch_row(batch(30, NOON + timedelta(seconds=s), rows_in=0, durations_ms={}, source_end=3100, operators=()))
         for s in (5, 10, 15)
@@ -161,7 +161,7 @@ def test_gate_when_the_app_has_just_started_then_waits_for_its_first_row(tmp_pat
 @pytest.mark.parametrize(
     ("table", "column"), [("telemetry/batches", "batches_age_s"), ("telemetry/apps", "driver_age_s")]
 )
-def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str, column: str) -> None:
+def test_gate_when_a_table_is_stale_then_reports_its_age(w: World, table: str, column: str) -> None:
     read_to = gate(w).read_to
     w.clock.wait(150)
     if table == "telemetry/apps":
@@ -173,7 +173,7 @@ def test_gate_when_a_table_is_stale_then_tells_its_age(w: World, table: str, col
     assert f"the newest row of {table} is 151 s old" in result.sentence
 
 
-def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) -> None:
+def test_gate_when_the_pipeline_is_stopped_then_accepts_old_telemetry(w: World) -> None:
     current = DeploymentStore(w.lake).latest(NAME)
     assert current is not None
     DeploymentStore(w.lake).commit(replace(current, running=False), 1)
@@ -181,13 +181,13 @@ def test_gate_when_the_pipeline_is_stopped_then_old_telemetry_is_fine(w: World) 
     assert gate(w).passed
 
 
-def test_gate_is_not_fooled_by_a_row_of_the_future(w: World) -> None:
+def test_gate_is_not_fooled_by_a_row_from_the_future(w: World) -> None:
     refused = later(w, BAD["future"][0](new_rows()))
     w.clock.wait(200)
     assert any(f.column == "tables.driver_age_s" for f in gate(w, refused.read_to).failures)
 
 
-def test_gate_names_the_future_when_all_rows_are_ahead(tmp_path: Path) -> None:
+def test_gate_names_the_future_if_all_rows_are_ahead(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     write(w.lake, *good_rows(0, 9, w.clock() + timedelta(hours=1)))
@@ -195,7 +195,7 @@ def test_gate_names_the_future_when_all_rows_are_ahead(tmp_path: Path) -> None:
     assert gate(w).sentence.startswith("delays batch 0 of generation 1 is 3590 s in the future (and 9 more)")
 
 
-def test_gate_when_a_column_is_missing_or_of_another_type_then_names_it(tmp_path: Path) -> None:
+def test_gate_when_a_column_is_missing_or_has_another_type_then_names_it(tmp_path: Path) -> None:
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     foreign = pa.table({"pipeline": [NAME], "time": pa.array([NOON], pa.timestamp("us", "UTC")), "rows_in": ["many"]})
@@ -225,7 +225,7 @@ def test_batch_without_rows_is_sound_if_it_only_moves_the_watermark(
     assert later(w, [row | ({"rows_in": 0} if row["batch_id"] in empty else {}) for row in rows]).passed is sound
 
 
-def test_gate_when_waiting_rows_are_only_estimated_then_empty_batches_pass(w: World) -> None:
+def test_gate_when_waiting_rows_are_only_estimated_then_accepts_empty_batches(w: World) -> None:
     rows = [row | {"source_end": None, "arrival_basis": "listed"} for row in unread(new_rows())]
     assert later(w, rows).passed
     assert not later(w, [row | {"arrival_basis": "counted"} for row in unread(good_rows(51, 70, w.clock()))]).passed
@@ -246,7 +246,7 @@ def with_docs(home: Path) -> World:
     return w
 
 
-def test_docs_are_built_again_only_for_news(tmp_path: Path) -> None:
+def test_docs_are_rebuilt_only_after_a_change(tmp_path: Path) -> None:
     w = with_docs(tmp_path)
     w.run()
     first = gate(w)
@@ -265,7 +265,7 @@ def test_docs_are_built_again_only_for_news(tmp_path: Path) -> None:
     assert len(list(index.parent.glob("validations/tables/*/*/*.html"))) == 3
 
 
-def test_gate_judges_where_docs_cannot_be_written(tmp_path: Path) -> None:
+def test_gate_still_judges_if_docs_cannot_be_written(tmp_path: Path) -> None:
     w = with_docs(tmp_path)
     w.run()
     (tmp_path / "gx").write_text("a file where the folder should be")
@@ -286,7 +286,7 @@ def ahead(seconds: int) -> Callable[[Rows], Rows]:
 
 
 def silenced(number: int) -> Callable[[Rows], Rows]:
-    """Claim that nothing was read from a batch on, though rows came."""
+    """Claim that batches read nothing from a given one on, although rows arrived."""
     return lambda rows: [row | {"rows_in": 0} if row["batch_id"] >= number else row for row in rows]
 
 
@@ -308,7 +308,7 @@ corruptions = st.one_of(
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spoil=corruptions)
-def test_evaluation_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
+def test_evaluation_of_corrupted_telemetry_never_removes_slots(
     tmp_path_factory: pytest.TempPathFactory, spoil: Callable[[Rows], Rows]
 ) -> None:
     w = world(tmp_path_factory.mktemp("home"))
@@ -318,13 +318,13 @@ def test_evaluation_when_the_telemetry_is_corrupted_then_never_takes_slots_away(
     w.clock.wait(20)
     write_app(w.lake, w.clock())
     write(w.lake, *spoil(new_rows()))
-    w.plant.arrival = 100.0  # an optimizer that trusts this would take five slots away
+    w.plant.arrival = 100.0  # an optimizer that trusts this would remove five slots
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.HOLD, "data_quality")
     assert decision.target is None
 
 
-def test_evaluation_when_the_same_telemetry_is_sound_then_does_take_slots_away(w: World) -> None:
+def test_evaluation_of_the_same_telemetry_when_sound_does_remove_slots(w: World) -> None:
     w.plant.arrival = 100.0
     decision = w.loop.decide(w.loop.observe())
     assert decision.action is Action.APPLY and "slots 2 -> 1" in decision.sentence
