@@ -1,4 +1,4 @@
-"""Count what the input streams of a pipeline's source brought by period. Started by spark-submit."""
+"""Count rows and bytes of the input streams of a pipeline's source per period. Started by spark-submit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DELTA = {
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments; ends the process with a usage line where they are wrong."""
+    """Return the arguments; end the process with a usage line if they are wrong."""
     parser = argparse.ArgumentParser(prog="profile_source.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--lake", type=Location.of, required=True, help="folder or URI of the lake")
@@ -56,12 +56,12 @@ def profile_of(arguments: argparse.Namespace) -> Profile:
 
 @contextmanager
 def alone(lake: Location, pipeline: str) -> Iterator[None]:
-    """Keep a retry from running beside a job whose caller has died: both would count the same rows.
+    """Keep a retry from running at the same time as a job whose caller has died: both would count the same rows.
 
     Raises:
         MillraceError: If another job of the pipeline runs, or the lake's folder cannot be written.
     """
-    folder = lake.folder or Path(tempfile.gettempdir())  # who retries it does so on the same machine
+    folder = lake.folder or Path(tempfile.gettempdir())  # a retry runs on the same machine
     lock = FileLock(folder / f".profile-{pipeline}.lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def alone(lake: Location, pipeline: str) -> Iterator[None]:
 
 
 def count(profile: Profile, arguments: argparse.Namespace) -> int | None:
-    """Count in a session of its own and return the version reached; see ``run``."""
+    """Count in its own session and return the version reached; see ``run``."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName(f"profile_{profile.pipeline}").config(map=DELTA).getOrCreate()

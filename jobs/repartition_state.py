@@ -1,6 +1,6 @@
-"""Gives an app's state another number of partitions, or takes that back. Started by spark-submit, by the reconciler.
+"""Changes the number of an app's state partitions, or undoes that. The reconciler starts it through spark-submit.
 
-It holds the app's lock meanwhile, so that no driver starts a query; only copies are deleted beside a running driver.
+It holds the app's lock, so no driver starts a query. Only copies are deleted while a driver runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace.runtime import repartition
 from millrace.runtime.jvm_lock import JvmLock
 
 LOCK_S, POLL_S = 60.0, 0.1
-"""A driver that was killed frees the lock at once; one that runs keeps it."""
+"""A killed driver frees the lock at once; a running one keeps it."""
 WORK = {Verb.CHANGE: repartition.change, Verb.UNDO: repartition.undo, Verb.CLEAN: repartition.clean}
 
 

@@ -1,11 +1,11 @@
-"""What spark-submit starts for every app: runs a user's script unchanged, with Millrace around it."""
+"""Started by spark-submit for every app: runs a user's script unchanged, with Millrace around it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# this folder's modules must hide nobody else's, and a user's modules win over ours of the same name; those of the
+# this folder's modules must hide no others, and a user's modules win over ours of the same name; those of the
 # repository itself are former names
 REPO = Path(__file__).resolve().parents[1]
 sys.path[:] = [*sys.path[1:], str(REPO / "include"), str(REPO)]

@@ -1,7 +1,7 @@
 """A windowed stream join: the script of every pipeline whose spec has a section ``join``.
 
-Run by Millrace it obeys the pipeline's newest Deployment between two micro-batches and reports to the lake what its
-workers did. By itself, it runs by its command line, on a Spark that has Delta.
+Run by Millrace, it follows the pipeline's newest Deployment between two micro-batches and reports its workers' results
+to the lake. Run by itself, it follows its command line, on a Spark with Delta.
 """
 
 from __future__ import annotations

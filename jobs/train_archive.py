@@ -1,4 +1,4 @@
-"""Loads the classes that a streaming driver needs, once, so that set-up can archive them.
+"""Loads the classes that a streaming driver needs, so that set-up can archive them.
 
 Usage: spark-submit jobs/train_archive.py SCRATCH_FOLDER
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# this folder's modules must hide nobody else's, such as the standard library's profile
+# this folder's modules must hide no others, such as the standard library's profile
 sys.path.pop(0)
 
 import pandas as pd
@@ -22,7 +22,7 @@ FILES = 4
 
 
 class Listener(StreamingQueryListener):
-    """Takes the events that telemetry takes, for the classes behind them."""
+    """Takes the same events as telemetry, to load the classes behind them."""
 
     def onQueryStarted(self, event: object) -> None:  # noqa: N802 - PySpark's names
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""A pipeline on an embedded cluster of its own, evaluated as Airflow does it."""
+"""A pipeline on a separate embedded cluster, evaluated as Airflow does it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def embedded_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @dataclass
 class Adapting:
-    """A launched pipeline: evaluations and changes, as Airflow makes them with the commits of telemetry."""
+    """A launched pipeline: evaluations and changes, made as Airflow makes them on commits of telemetry."""
 
     spec: PipelineSpec
     loop: ControlLoop
@@ -58,7 +58,7 @@ class Adapting:
     changes: list[Reconfiguration] = field(default_factory=list)
 
     def evaluate(self) -> None:
-        """Evaluate where something new was committed; else wait a moment."""
+        """Evaluate if something new was committed; otherwise wait a moment."""
         try:
             self.decisions.append(self.loop.decide(self.loop.observe()))
         except NotReady:
@@ -78,13 +78,13 @@ class Adapting:
         return bool(self.decisions) and tells_ability(self.decisions[-1])
 
     def achieved(self, decision: Decision) -> Mapping[str, float]:
-        """Return what later evaluations found that a change brought; empty until they know."""
+        """Return the effect of a change found by later evaluations; empty until they know it."""
         recent = self.loop.tables.reconfigurations.recent(self.spec.name)
         return next((c.achieved for c in recent if c.decision_id == decision.decision_id), {})
 
     def assert_live(self) -> None:
         """Fail unless executors came and went under the first driver; a later version may have replaced a change."""
-        lasting = [c for c in self.changes if c.error is None or not c.error.endswith("came first")]
+        lasting = [c for c in self.changes if c.error is None or not c.error.startswith("superseded by version")]
         assert lasting and all(c.tier == "T1" and c.generation == 1 for c in self.changes), self.changes
         assert [c.error for c in lasting if c.outcome is not Outcome.READY] == []
 
@@ -101,7 +101,7 @@ class Adapting:
 
 @contextmanager
 def adapting(path: Path, text: str) -> Iterator[Adapting]:
-    """Attach a pipeline by its YAML, and launch it; it is stopped in the end."""
+    """Attach a pipeline by its YAML, and launch it; stop it afterwards."""
     path.write_text(text)
     spec = catalog.load(path)
     tables = wiring.control_tables()
@@ -116,6 +116,6 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
 
 
 def tells_ability(decision: Decision) -> bool:
-    """Say whether an evaluation measured what the slots can process, on figures that had settled."""
+    """Say if an evaluation measured the throughput of the slots on settled figures."""
     signals = decision.signals
     return signals is not None and not signals.settling and signals.apps[0].capacity is not None

@@ -24,7 +24,7 @@ LIMIT_S = 600.0
 
 
 def until(condition: Callable[[], object], why: str) -> None:
-    """Wait for a condition; a loaded machine may take long, so the limit only ends what would never come."""
+    """Wait for a condition. A loaded machine may take long, so the limit only ends a wait that would never end."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, f"never came true: {why}"
@@ -34,7 +34,7 @@ def until(condition: Callable[[], object], why: str) -> None:
 class Driving:
     """One driver of pipeline ``p``, app ``a``; ``how`` is the spec's ``submit``.
 
-    With an executor its Deployment is in the lake, where the driver follows it.
+    With an executor, its Deployment is in the lake, and the driver follows it there.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Driving:
         return driver_records.read(self.root / "run", "p", "a", self.generation)
 
     def until(self, condition: Callable[[DriverRecord], object], why: str) -> DriverRecord:
-        """Wait until the driver's record fulfils a condition."""
+        """Wait until the driver's record meets a condition."""
 
         def reached() -> bool:
             record = self.record()

@@ -1,4 +1,4 @@
-"""Real drivers: a slow batch tells that it goes on, a driver that is frozen tells nothing."""
+"""Real drivers: a slow batch reports progress, a frozen driver reports nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
 
 
 def _advances(driver: Driving, times: int) -> None:
-    """Wait until the driver has told so often that its work goes on."""
+    """Wait until the driver has reported progress this many times."""
     for _ in range(times):
         last = driver.record()
         assert last is not None and last.advanced_s is not None
@@ -41,7 +41,7 @@ def _advances(driver: Driving, times: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["task", "sink"])
-def test_driver_with_a_slow_first_batch_says_that_it_goes_on(drive, tmp_path: Path, where: str) -> None:
+def test_driver_with_a_slow_first_batch_reports_progress(drive, tmp_path: Path, where: str) -> None:
     driver = drive(where)
     driver.until(lambda _: (tmp_path / "begun").exists(), "the first batch")
     _advances(driver, 4)
@@ -53,7 +53,7 @@ def test_driver_with_a_slow_first_batch_says_that_it_goes_on(drive, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["python", "jvm"])
-def test_driver_when_frozen_then_tells_nothing_any_more(drive, tmp_path: Path, victim: str) -> None:
+def test_driver_when_frozen_then_reports_nothing(drive, tmp_path: Path, victim: str) -> None:
     (tmp_path / "done").touch()
     driver = drive("task")
     ready: DriverRecord = driver.until(lambda r: r.ready_at is not None, "ready")
@@ -61,7 +61,7 @@ def test_driver_when_frozen_then_tells_nothing_any_more(drive, tmp_path: Path, v
     frozen = process if victim == "python" else process.parent()
     frozen.send_signal(signal.SIGSTOP)
     try:
-        # what was under way at that moment may still be written
+        # a write that was in progress may still finish
         driver.until(lambda r: time.monotonic() - r.advanced_s > 10, "silence")
     finally:
         frozen.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""A pipeline whose lake is in a bucket: a driver reports there, and is resized by what is decided there."""
+"""A pipeline with its lake in a bucket: the driver reports there and follows decisions from there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.s3.server import Bucket
 pytestmark = pytest.mark.platform
 
 
-def test_pipeline_whose_lake_is_in_a_bucket_grows_and_shrinks_with_its_load(
+def test_pipeline_with_its_lake_in_a_bucket_grows_and_shrinks_with_its_load(
     tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "totals.json"
@@ -42,6 +42,6 @@ def test_pipeline_whose_lake_is_in_a_bucket_grows_and_shrinks_with_its_load(
     assert json.loads(results.read_text()) == expected_totals(rows)
     pipeline.assert_live()
     steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]
-    assert all("(each batch takes all there is)" in sentence for sentence in steps), steps
+    assert all("(each batch reads everything available)" in sentence for sentence in steps), steps
     assert {d.decision_id for d in pipeline.decisions if d.action is Action.APPLY} <= {d.decision_id for d in recorded}
     assert not list((tmp_path / "lake").rglob("*"))

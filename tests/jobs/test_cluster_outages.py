@@ -1,4 +1,4 @@
-"""The embedded cluster loses its master, then its worker, while a script runs on it and a version is made meanwhile."""
+"""The embedded cluster loses its master, then its worker, while a script runs and a new version is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Services:
-    """Master and worker, each started again on the same port as the stack's supervisor does."""
+    """Master and worker, each restarted on the same port, as the stack's supervisor does."""
 
     home: Home
     ports: dict[str, int]
@@ -69,7 +69,7 @@ def batches(folder: Path) -> list[int]:
     return sorted(int(file.name) for file in folder.iterdir() if file.name.isdigit())
 
 
-def test_query_outlives_master_and_worker_and_follows_what_was_decided_meanwhile(
+def test_query_survives_master_and_worker_and_follows_decisions_made_in_between(
     cluster: Services, tmp_path: Path
 ) -> None:
     folder = tmp_path / "counts"
@@ -84,7 +84,7 @@ def test_query_outlives_master_and_worker_and_follows_what_was_decided_meanwhile
         driver.until(lambda record: record.ready_at, "a first batch")
         cluster.kill("spark-master")
         driver.deploy(3)
-        more_batches()  # a master that is away is not needed by what runs
+        more_batches()  # a running query does not need the master
         cluster.start("spark-master")
         driver.until(lambda record: (record.version, record.slots) == (2, 3), "the version made without a master")
         cluster.kill("spark-worker")  # its executors end with it

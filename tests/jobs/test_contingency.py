@@ -1,4 +1,4 @@
-"""A rise between two evaluations: the driver's agent does what the last one planned for it, and nothing is lost."""
+"""A rise between two evaluations: the driver's agent carries out the last evaluation's plan, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain script on a Kafka topic, against a broker that runs here."""
+"""A plain script on a Kafka topic, using a broker that runs here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ready_deadline_s: 600
 
 @dataclass
 class Broker:
-    """A broker that goes away and comes back."""
+    """A broker that stops and starts again."""
 
     kafka: KafkaBroker
     process: ProcessId
@@ -69,7 +69,7 @@ class Broker:
         self.process = self.kafka.start()
 
     def topic(self, partitions: int) -> Write:
-        """Make the topic, and return what sends each chunk of rows to it."""
+        """Create the topic, and return a function that sends each chunk of rows to it."""
         self.admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result()
         producer = Producer({"bootstrap.servers": self.kafka.address, "enable.idempotence": True, "log_level": 0})
 
@@ -112,7 +112,7 @@ def knows_what_a_slot_can_do(signals: AppSignals) -> bool:
 
 
 @pytest.mark.platform
-def test_pipeline_on_a_topic_grows_with_it_and_outlives_its_broker(
+def test_pipeline_on_a_topic_grows_with_it_and_survives_its_broker(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "totals.json"
@@ -141,7 +141,7 @@ def test_pipeline_on_a_topic_grows_with_it_and_outlives_its_broker(
     assert all("rows/s arrive" in sentence for sentence in steps), steps
 
 
-def test_query_runs_again_when_its_broker_is_back_and_says_that_its_topic_is_gone(
+def test_query_runs_again_once_its_broker_is_back_and_says_that_its_topic_is_gone(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A plain script with hot keys, run in auto: its state partitions move between running executors, and results stay."""
+"""A plain script with hot keys in mode auto: its state partitions move between running executors, and results stay."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_partitions_make_room_for_a_hot_one_without_loss(tmp_path: Path, monkeyp
     assert (moved.action, moved.reason_code) == (Action.APPLY, "partitions_to_move")
     plan = next(p.placement for p in moved.proposals if p.placement)
     assert plan.batch_after_s < 0.9 * plan.batch_before_s
-    # how near to the plan it comes is the benchmark's to say: here other tests share the processors
+    # the benchmark measures how close it comes to the plan: here other tests share the processors
     assert pipeline.achieved(moved)[STATEFUL_BATCH] < plan.batch_before_s
     assert {(c.tier, c.outcome, c.generation, c.downtime_s) for c in pipeline.changes} == {
         ("T1", Outcome.READY, 1, 0.0)

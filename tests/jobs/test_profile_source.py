@@ -36,9 +36,7 @@ def test_main_when_an_argument_is_malformed_then_says_which(
     assert key in capsys.readouterr().err
 
 
-def test_main_when_another_job_of_the_pipeline_runs_then_waits_for_no_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_main_does_not_wait_for_another_job_of_the_pipeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "lake").mkdir()
     with FileLock(tmp_path / "lake" / ".profile-p.lock"):
         assert main(arguments(tmp_path)) == 2
@@ -46,7 +44,7 @@ def test_main_when_another_job_of_the_pipeline_runs_then_waits_for_no_one(
 
 
 @pytest.mark.spark
-def test_job_when_submitted_then_its_table_is_written(tmp_path: Path) -> None:
+def test_job_when_submitted_then_writes_its_table(tmp_path: Path) -> None:
     from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 
     start = datetime(2013, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Users' scripts under Millrace: however they end, the driver ends sensibly."""
+"""Users' scripts under Millrace: however they end, the driver ends properly."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_stopped_driver_ends_between_batches_and_frees_the_app(drive, tmp_path: 
     record = driver.record()
     assert record.state is DriverState.STOPPED and record.served_until == record.last_commit_at
     assert lock.holders(folder) == ()
-    # every batch whose work was done is committed: nothing was cut
+    # every batch with completed work is committed: none was cut off
     commits = {int(f.name) for f in (tmp_path / "checkpoint" / "commits").iterdir() if f.name.isdigit()}
     assert commits == {int(n) for n in batches.read_text().split()}
 
@@ -123,7 +123,7 @@ def test_driver_ends_without_failure_when_its_jvm_is_killed(drive, tmp_path) -> 
 
 
 @pytest.mark.slow
-def test_driver_of_another_home_on_the_same_checkpoint_fails_and_says_who_has_it(drive, tmp_path: Path) -> None:
+def test_driver_of_another_home_on_the_same_checkpoint_fails_and_names_the_holder(drive, tmp_path: Path) -> None:
     first = drive("runs")
     running = first.until(lambda r: r.ready_at, "a first batch")
     checkpoint = tmp_path / "checkpoint"

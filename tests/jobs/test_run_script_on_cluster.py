@@ -81,10 +81,10 @@ def _executors() -> list[psutil.Process]:
     return found
 
 
-def test_executors_come_and_go_and_die_and_no_row_is_lost(master: str, tmp_path: Path) -> None:
+def test_executors_are_added_removed_and_killed_and_no_row_is_lost(master: str, tmp_path: Path) -> None:
     folder = tmp_path / "counts"
     folder.mkdir()
-    # executors of one host read each other's files, unless they are told to behave as hosts do
+    # executors on one host read each other's files, unless set to behave like separate hosts
     conf = {"spark.shuffle.readHostLocalDisk": "false"}
     driver = Driving(tmp_path, "counts.py", str(folder), executor=ExecutorSize(1, 512), master=master, conf=conf)
     before = {process.pid for process in _executors()}

@@ -16,7 +16,7 @@ NO_ROOM = r"6 of 8 slots: the cluster has no room for more executors"
 pytestmark = pytest.mark.platform
 
 
-def test_script_on_a_cluster_without_room_shrinks_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_on_a_cluster_without_room_still_shrinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def is_short(pipeline: Adapting) -> bool:
         return any(change.error and "the cluster has no room" in change.error for change in pipeline.changes)
 

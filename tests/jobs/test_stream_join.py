@@ -1,4 +1,4 @@
-"""The join's driver under Millrace: killed at the worst moment and set anew while it runs, it loses nothing."""
+"""The join's driver under Millrace: killed at the worst moment and reconfigured while it runs, it loses nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMITS, ROWS = 8, 60
 
 
 class Feed:
-    """Two source tables, and all that was fed."""
+    """Two source tables, and all rows fed to them."""
 
     def __init__(self, root: Path) -> None:
         draw = np.random.default_rng(11)
@@ -122,14 +122,14 @@ def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path) -> Non
     found = query("select left_id, right_id from results", results=results / TASK.name).to_pylist()
     assert Counter((row["left_id"], row["right_id"]) for row in found) == feed.expected()
     assert driver.record().state is DriverState.STOPPED  # type: ignore[union-attr]
-    # figures of a batch are there once, though it ran twice
+    # figures of a batch exist once, though it ran twice
     assert count(tmp_path, "telemetry/workers", "count(*) - count(distinct batch_id * 100 + worker)") == 0
     assert count(tmp_path, "telemetry/workers", "max(workers)") == 2
     assert count(tmp_path, "telemetry/streams", "sum(shed_rows)") == 0
 
 
 def _take_back_last_commit(checkpoint: Path) -> None:
-    """Leave a checkpoint as a kill leaves it when results are written and Spark has not committed their batch yet."""
+    """Leave a checkpoint as a kill leaves it between the writing of results and Spark's commit of their batch."""
     begun, committed = (
         {int(f.name) for f in (checkpoint / log).glob("*") if f.name.isdigit()} for log in ("offsets", "commits")
     )

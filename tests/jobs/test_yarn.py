@@ -1,4 +1,4 @@
-"""A plain script on YARN: its executors come and go with the load, as on any cluster."""
+"""A plain script on YARN: its executors are added and removed with the load, as on any cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.platform
 
 
 def submit(folder: Path, conf_dir: Path) -> Mapping[str, object]:
-    """Return a spec's ``submit``: Spark's jars are on each node, and nothing listens beyond this machine."""
+    """Return a spec's ``submit``: Spark's jars are on each node, and ports listen only on this machine."""
     conf = {
         "spark.yarn.jars": f"local:{spark_env.spark_home()}/jars/*",
         "spark.yarn.stagingDir": f"file:{folder / 'staging'}",

@@ -37,7 +37,7 @@ def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED) -> str:
     """Return the pipeline's YAML.
 
     Args:
-        folder: Where its input, checkpoint and results are.
+        folder: The folder of its input, checkpoint and results.
         submit: The spec's ``submit``.
     """
     how = json.dumps(dict(submit))
@@ -45,12 +45,12 @@ def spec_text(folder: Path, submit: Mapping[str, object] = EMBEDDED) -> str:
 
 
 def total(results: Path) -> int:
-    """Return how many rows the results hold."""
+    """Return the number of rows that the results contain."""
     return sum(rows for rows, _ in json.loads(results.read_text()).values()) if results.exists() else 0
 
 
 def expected_totals(rows: int) -> dict[str, list[int]]:
-    """Return what is to have been kept of the numbers below ``rows``: count and sum by key."""
+    """Return the expected count and sum by key of the numbers below ``rows``."""
     return {str(key): [len(range(key, rows, 7)), sum(range(key, rows, 7))] for key in range(7)}
 
 
@@ -64,13 +64,13 @@ def follow_load(
     high: float = HIGH,
     risen: Callable[[Adapting], bool] = has_grown,
 ) -> Adapting:
-    """Run the pipeline while its load rises and falls, until it is as small as it may be; no row may be lost.
+    """Run the pipeline while its load rises and falls, until it is as small as allowed; no row may be lost.
 
     Args:
-        folder: Where its input, checkpoint and results are.
+        folder: The folder of its input, checkpoint and results.
         submit: The spec's ``submit``.
-        high: The load that it has to follow, rows a second.
-        risen: What has to have become of it before the load falls.
+        high: The load that it must follow, rows per second.
+        risen: The condition that it must reach before the load falls.
     """
     results = folder / "totals.json"
     with ExitStack() as feed:

@@ -1,4 +1,4 @@
-"""One app's drivers, seen from outside: which live, what each says, which content it runs, what has failed."""
+"""One app's drivers, seen from outside: which are alive, what each reports and runs, and what has failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
 
 @dataclass(frozen=True)
 class DriverFailure:
-    """A driver that failed by its content's own doing: its generation, the version it ran, and the error."""
+    """A driver that failed because of its content: its generation, the version it ran, and the error."""
 
     generation: int
     version: int
@@ -40,7 +40,7 @@ class AppDrivers:
         pipeline: Name of the pipeline.
         app: Name of the app.
         deployments: Where a version's content is looked up.
-        log_dir: Folder of the drivers' logs; None where nobody reads them.
+        log_dir: Folder of the drivers' logs; None if they are not read.
     """
 
     run_dir: Path
@@ -63,7 +63,7 @@ class AppDrivers:
         """Return one generation's record.
 
         Raises:
-            MillraceError: If it cannot be read: its driver may be well.
+            MillraceError: If it cannot be read: its driver may be healthy.
         """
         return driver_records.read(self.run_dir, self.pipeline, self.app, number)
 
@@ -71,17 +71,17 @@ class AppDrivers:
         """Return the records that are kept, newest generation first.
 
         Raises:
-            MillraceError: If one of them cannot be read: without it, what ended and what is due would be wrong.
+            MillraceError: If one of them cannot be read: without it, the ends and the due starts would be wrong.
         """
         return driver_records.all_of(self.run_dir, self.pipeline, self.app, strict=True)
 
     def starting(self, driver: LiveDriver) -> bool:
-        """Return whether a live driver has not come past its gate; one without a record has not."""
+        """Return whether a live driver has not passed its gate yet; without a record, it has not."""
         record = self.record(driver.generation)
         return record is None or record.state in STARTING
 
     def content(self, version: int) -> str:
-        """Return the fingerprint of the app's content in a version; empty if that version does not have the app."""
+        """Return the fingerprint of the app's content in a version; empty if the version does not have the app."""
         if version not in self._contents:
             stored = self.deployments.get(self.pipeline, version)
             app = stored.apps.get(self.app) if stored else None
@@ -89,15 +89,15 @@ class AppDrivers:
         return self._contents[version]
 
     def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
-        """Return the driver to keep: the newest of the right content that serves, or still may."""
-        # a lost counter starts again below the drivers that live on
+        """Return the driver to keep: the newest with the right content that serves, or may still serve."""
+        # a lost counter starts again below the generations of live drivers
         newest = max([generation.newest(self.folder), *(d.generation for d in drivers)])
         settled = self.history().settled
         for driver in drivers:
             record = self.record(driver.generation)
             python = python_driver(record)
             if python is not None and not python.alive():
-                continue  # its JVM has only not noticed yet
+                continue  # its JVM has just not noticed yet
             state = record.state if record else DriverState.STARTING
             hopeful = state in STARTING and driver.generation == newest
             wanted = driver.generation not in settled and self.content(driver.arguments.version) == content
@@ -106,9 +106,9 @@ class AppDrivers:
         return None
 
     def completed(self, deployment: Deployment) -> DriverRecord | None:
-        """Return the newest driver's record if its script ended by itself, and nobody has asked for another run since.
+        """Return the newest driver's record if its script finished and no other run was requested since.
 
-        What Decisions changed meanwhile is for the next run.
+        Changes by Decisions since then apply to the next run.
         """
         newest = next(iter(self.records()), None)
         if newest is None or newest.state is not DriverState.COMPLETED or newest.version > deployment.version:
@@ -130,12 +130,12 @@ class AppDrivers:
         return failure_history.load(self.folder)
 
     def save(self, history: FailureHistory) -> None:
-        """Keep what has failed."""
+        """Save what has failed."""
         if history != self.history():
             failure_history.save(self.folder, history)
 
     def end(self, drivers: Sequence[LiveDriver], hand_over: HandOver) -> None:
-        """End some drivers, and note before that their end is no failure."""
+        """End some drivers, after recording that their end is no failure."""
         if drivers:
             self.save(self.history().settle(*(d.generation for d in drivers)))
             hand_over.end(drivers)
@@ -157,11 +157,11 @@ class AppDrivers:
         return history, failures
 
     def next_try(self, deployment: Deployment, now: datetime) -> datetime | None:
-        """Return when the reconciler has to start the app, now or later (UTC); None if nothing is to be started.
+        """Return when the reconciler must start the app, now or later (UTC); None if there is nothing to start.
 
         Args:
             deployment: The pipeline's newest Deployment.
-            now: The present (UTC).
+            now: Current time (UTC).
         """
         wanted = deployment.apps.get(self.app) if deployment.kept_running else None
         if wanted is None or repartition.running(self.folder):
@@ -174,15 +174,15 @@ class AppDrivers:
         before, (history, _) = self.history(), self._with_ends(now)
         unseen = (r for r in self.records() if r.generation in set(history.settled) - set(before.settled))
         if any(record.state is not DriverState.FAILED for record in unseen):
-            return now  # only the reconciler's note says when it died
+            return now  # only the reconciler's note shows when it died
         return now + timedelta(seconds=history.wait_s(content, deployment, now))
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
-        """Return why what a Deployment wants of the app does not run, or what runs on unwanted; None if all is well.
+        """Return why the app does not run as a Deployment wants, or what runs but should not; None if all is well.
 
         Args:
             deployment: The pipeline's newest Deployment.
-            now: The present (UTC).
+            now: Current time (UTC).
         """
         drivers, wanted = self.live(), deployment.apps.get(self.app) if deployment.running else None
         if wanted is None:
@@ -196,7 +196,7 @@ class AppDrivers:
         return f"{self.app} does not run: {self._reason(content, deployment, now)}"
 
     def status(self) -> list[DriverRecord]:
-        """Return the records of live drivers, of the newest one, and of the last failure that is not forgiven."""
+        """Return the records of live drivers, of the newest driver, and of the last failure that still counts."""
         alive = {d.generation for d in self.live()}
         every = self.records()
         errors = {f.error for f in self.history().contents.values() if f.error}
@@ -211,7 +211,7 @@ class AppDrivers:
         return driver_log.last_error(driver_log.path(self.log_dir, self.pipeline, self.app, number))
 
     def prune(self) -> None:
-        """Delete records and logs of long past generations."""
+        """Delete the records and logs of old generations."""
         driver_records.prune(self.run_dir, self.pipeline, self.app)
         if self.log_dir is not None:
             driver_log.prune(self.log_dir, self.pipeline, self.app, generation.newest(self.folder))
@@ -219,7 +219,7 @@ class AppDrivers:
     def _account(
         self, history: FailureHistory, record: DriverRecord, now: datetime
     ) -> tuple[FailureHistory, str | None]:
-        """Return the history after a driver's end, and by which error it failed; None if by no doing of its own."""
+        """Return the history after a driver's end, and its error; None if the driver did not cause the end."""
         if record.state in (DriverState.STOPPING, DriverState.STOPPED, DriverState.COMPLETED):
             return history, None
         content = self.content(record.version)
@@ -228,7 +228,7 @@ class AppDrivers:
         if record.state is not DriverState.FAILED and record.ready_at is not None:
             return history.died(content, record.version, now), None
         error = record.error or self.logged_error(record.generation) or "ended before it was ready"
-        # the wait begins when it failed, not when somebody noticed
+        # the wait starts when the driver failed, not when the failure was noticed
         failed_at = min(record.since, now) if record.state is DriverState.FAILED else now
         progressed = record.last_commit_at is not None
         return history.failed(content, record.version, error, failed_at, progressed=progressed), error
@@ -236,19 +236,19 @@ class AppDrivers:
     def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
         other = elsewhere(self.deployments.lake, self.pipeline, now)
         if other is not None:
-            return f"host {other[0]} runs a driver of it, heard of {other[1]:.0f} s ago, and one host starts them all."
+            return f"host {other[0]} runs its driver (seen {other[1]:.0f} s ago); only one host may start drivers."
         history = self._with_ends(now)[0]
         failures, newest = history.contents.get(content), next(iter(self.records()), None)
         if failures is None:
-            what = "its driver is gone" if newest is not None else "it was not started yet"
-            return f"{what}; the next reconcile, within a minute, starts it."
+            what = "its driver has ended" if newest is not None else "it was not started yet"
+            return f"{what}; the next reconcile starts it within a minute."
         wait_s = history.wait_s(content, deployment, now)
-        again = f"It is tried again at {_time(now, wait_s)}." if wait_s > 0 else "It is started again now."
-        remedy = f" `./millrace trigger {self.pipeline}` tries at once." if wait_s > 0 else ""
+        again = f"Next try at {_time(now, wait_s)}." if wait_s > 0 else "A restart is due now."
+        remedy = f" To retry now: `./millrace trigger {self.pipeline}`." if wait_s > 0 else ""
         return f"{_what_failed(failures)}. {again}{remedy}{self._log_of_failure(failures)}"
 
     def _log_of_failure(self, failures: ContentFailures) -> str:
-        """Return where the whole text of the last failure is, as a sentence; empty if there is no such log."""
+        """Return a sentence with the log of the last failure; empty if there is no such log."""
         if self.log_dir is None or failures.error is None:
             return ""
         failed = next((r for r in self.records() if r.version == failures.version and r.error == failures.error), None)
@@ -265,11 +265,11 @@ def _what_failed(failures: ContentFailures) -> str:
         return "its driver was killed"
     if failures.failures == 1:
         return f"its driver failed: {error}"
-    return f"it failed {failures.failures} times, the last time with {error}"
+    return f"it failed {failures.failures} times; last error: {error}"
 
 
 def _time(now: datetime, wait_s: float) -> str:
-    """Return when a wait is over, to the second and not before."""
+    """Return the end of a wait, rounded up to the second."""
     over = now + timedelta(seconds=wait_s)
     return f"{over + timedelta(microseconds=-over.microsecond % 1_000_000):%H:%M:%S} UTC"
 
@@ -282,13 +282,13 @@ def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
 def problem(
     run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime, log_dir: Path | None = None
 ) -> str | None:
-    """Return what a Deployment wants and does not run, and why, or what runs on unwanted; None if all is well.
+    """Return why a pipeline does not run as a Deployment wants, or what runs but should not; None if all is well.
 
     Args:
         run_dir: Folder of records, locks and generations.
         deployment: A pipeline's newest Deployment.
-        deployments: Where a version's content is looked up.
-        now: The present (UTC).
+        deployments: Contains the content of each version.
+        now: Current time (UTC).
         log_dir: Folder of the drivers' logs, which the sentence names; None leaves them out.
     """
     if deployment.detached:
@@ -299,7 +299,7 @@ def problem(
     try:
         return next((sentence for sentence in problems if sentence is not None), None)
     except MillraceError as error:
-        return f"Nothing is known of its drivers: {error}"
+        return f"The state of its drivers is unknown: {error}"
 
 
 def was_steady(record: DriverRecord, until: datetime | None) -> bool:
@@ -315,4 +315,4 @@ def _ended(record: DriverRecord) -> DriverRecord:
         return record
     if record.state is DriverState.STOPPING:
         return replace(record, state=DriverState.STOPPED)
-    return replace(record, state=DriverState.FAILED, error="the process is gone and reported no end: it was killed")
+    return replace(record, state=DriverState.FAILED, error="the process was killed: it ended without a report")

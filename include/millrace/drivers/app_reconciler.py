@@ -33,13 +33,13 @@ class AppReconciler:
     Attributes:
         drivers: The app's drivers.
         log: The app's entries in ``control/reconfigurations``.
-        hand_over: How an app moves between drivers.
+        hand_over: Moves the app between drivers.
         method: ``hand-over`` or ``plain``.
         quota: Slots that all pipelines together may hold; None for any number.
-        hang_deadline_s: Longest time in which the work of a ready driver may stand still.
-        clock: The time (UTC).
+        hang_deadline_s: Longest time in which a ready driver may show no progress, seconds.
+        clock: Returns the current time (UTC).
         launcher: Starts drivers.
-        partitions: The number of the app's state partitions.
+        partitions: Changes the number of the app's state partitions.
     """
 
     drivers: AppDrivers
@@ -83,9 +83,9 @@ class AppReconciler:
         return self._start(deployment, wanted, live, begun)
 
     def _record(self, failure: DriverFailure) -> Reconfiguration:
-        """Record in the lake that a driver failed: not everybody sees the run folder.
+        """Record in the lake that a driver failed: not everyone sees the run folder.
 
-        A start that failed has an entry already, which ends so.
+        A failed start has an entry already, which ends with the failure.
         """
         content, record = self.drivers.content(failure.version), self.drivers.record(failure.generation)
         if record is None or not is_ready(record):
@@ -95,12 +95,12 @@ class AppReconciler:
         return self.log.record_failure(failure, self._outcome(content))
 
     def _outcome(self, content: str) -> Outcome:
-        """Return how a content's last failure ended: whether it is tried only now and then from here on."""
+        """Return how a content's last failure ended: with an open circuit if starts are only tried occasionally now."""
         failures = self.drivers.history().contents.get(content)
         return Outcome.CIRCUIT_OPEN if failures is not None and failures.open else Outcome.FAILED
 
     def _outcome_of_start(self, content: str) -> Outcome:
-        """Return the same of a driver that never became ready: the version before it comes back, if there is one."""
+        """Return the same for a driver that never became ready: a roll-back if there is a former version."""
         outcome, failures = self._outcome(content), self.drivers.history().contents.get(content)
         counts = failures is not None and failures.failures > 0
         back = outcome is Outcome.FAILED and counts and self._former_version(content) is not None
@@ -112,16 +112,16 @@ class AppReconciler:
             entry = self.log.begin(deployment, None, live[-1].arguments.version)
         self.drivers.end(live, self.hand_over)
         if any(driver.alive() for driver in live):
-            return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until seen gone
+            return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until it is gone
         stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
         self._close_interrupted(None)
         return StepResult(stopped)
 
     def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
-        """Record that a script ended by itself: nothing is to run, or holds slots, until it is launched again."""
+        """Record that a script finished: nothing runs or holds slots until the next launch."""
         if live or len(deployment.apps) > 1:
             return DONE  # it is about to leave; or others of its pipeline run on
-        reason = f"Its script ended by itself at {record.since:%Y-%m-%d %H:%M} UTC."
+        reason = f"The script finished at {record.since:%Y-%m-%d %H:%M} UTC."
         finished = replace(deployment, running=False, finished=record.since, author=AUTHOR, reason=reason)
         try:
             self.drivers.deployments.commit(replace(finished, decision_id=None), deployment.version)
@@ -132,7 +132,7 @@ class AppReconciler:
     def _keep(
         self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str
     ) -> StepResult:
-        """Leave a driver that is ready alone; bring one that is not through the rest of its hand-over."""
+        """Leave a ready driver alone; bring any other one through the rest of its hand-over."""
         entry = next((e for e in self.log.open_entries() if e.generation == current.generation), None)
         record = self.drivers.record(current.generation)
         if record is None or not is_ready(record):
@@ -150,10 +150,10 @@ class AppReconciler:
     def _resize(
         self, deployment: Deployment, current: LiveDriver, record: DriverRecord, entry: Reconfiguration | None
     ) -> StepResult:
-        """Wait until a driver has carried out the executors that a Deployment wants."""
+        """Wait until a driver has the executors that a Deployment wants."""
         wanted = deployment.apps[self.drivers.app]
         if entry is not None and not self._leads_to(entry, wanted, deployment.version):
-            self.log.end(entry, Outcome.FAILED, f"version {deployment.version} came first")
+            self.log.end(entry, Outcome.FAILED, f"superseded by version {deployment.version}")
             entry = None
         if entry is None:
             if not self._to_be_resized(deployment, wanted, current):
@@ -170,7 +170,7 @@ class AppReconciler:
         return StepResult((self.log.end(entry, Outcome.READY, downtime_s=0.0, ended=done.resize_ended),))
 
     def _leads_to(self, entry: Reconfiguration, wanted: AppDeployment, version: int) -> bool:
-        """Return whether a change that is under way is that to a version, or to another one of the same executors."""
+        """Return whether a change in progress leads to a version, or to another version with the same executors."""
         if entry.to_version == version:
             return True
         begun = self.drivers.deployments.get(self.drivers.pipeline, entry.to_version or 0)
@@ -187,7 +187,7 @@ class AppReconciler:
         return app is not None and app.live_content != wanted.live_content
 
     def _end_hung(self, driver: LiveDriver, record: DriverRecord) -> StepResult:
-        """Kill a driver whose work stands still, as its death from outside; a restart is due at once."""
+        """Kill a driver without progress; it counts as killed from outside, so a restart is due at once."""
         version = driver.arguments.version
         error = f"hung: no progress for {driver.still_s(record):.0f} s"
         history = self.drivers.history().died(self.drivers.content(version), version, self.clock())
@@ -228,12 +228,12 @@ class AppReconciler:
         return self.log.begin(deployment, number, before)
 
     def _behind_lock(self, serving: Sequence[LiveDriver]) -> bool:
-        """Return whether a successor would have to wait for those that serve: a lost run folder has lost their lock."""
+        """Return whether a successor would have to wait for the serving drivers. A lost run folder loses their lock."""
         pids = holders(self.drivers.folder)
         return all(any(process.pid in pids for process in driver.processes) for driver in serving)
 
     def _finish(self, entry: Reconfiguration, driver: LiveDriver, rest: Sequence[LiveDriver]) -> StepResult:
-        """Bring a started driver to ready, past its predecessors."""
+        """Bring a started driver past its predecessors and to ready."""
         wait = self.hand_over.await_gate(driver)
         if wait.reached:
             self.drivers.end(rest, self.hand_over)
@@ -245,7 +245,7 @@ class AppReconciler:
         return StepResult((self._ready(entry),))
 
     def _ready(self, entry: Reconfiguration) -> Reconfiguration:
-        """Record that a driver is ready: since its first commit, whenever that is noticed."""
+        """Record that a driver has been ready since its first commit, whenever that is noticed."""
         number = entry.generation or 0
         before = None if entry.from_version is None else self.drivers.predecessor(number)
         record = self.drivers.record(number)
@@ -254,7 +254,7 @@ class AppReconciler:
         return self.log.end(entry, Outcome.READY, downtime_s=downtime_s(before, record), ended=ready_at)
 
     def _failed(self, entry: Reconfiguration, error: str, driver: LiveDriver | None = None) -> StepResult:
-        """Count a failure, then end its driver: killed in between, the next call knows that it is not wanted."""
+        """Count a failure, then end its driver: after a kill in between, the next call knows that it is not wanted."""
         version, number = entry.to_version or 0, entry.generation or 0
         record = self.drivers.record(number)
         if (record is None or record.error is None) and (logged := self.drivers.logged_error(number)):
@@ -269,25 +269,25 @@ class AppReconciler:
         return StepResult((self.log.end(entry, self._outcome_of_start(content), error),), again=True)
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
-        """Commit the last ready content as a new version if this version failed, and return whether it was done."""
+        """Commit the last ready content as a new version if this version failed; return whether it was done."""
         failures = self.drivers.history().contents.get(content)
         if failures is None or failures.version != deployment.version or not failures.failures:
             return False
         version = self._former_version(content)
         if version is None:
             return False
-        reason = f"Version {deployment.version} failed ({failures.error}); back to the content of version {version}."
+        reason = f"Version {deployment.version} failed ({failures.error}); restored the content of version {version}."
         return go_back(self.drivers.deployments, deployment, version, reason, self.quota)
 
     def _is_roll_back(self, version: int) -> bool:
-        """Return whether a version is a roll-back of ours: where it fails too, it was not the new content's doing."""
+        """Return whether a version is an automatic rollback: if it fails too, the new content was not the cause."""
         deployment = self.drivers.deployments.get(self.drivers.pipeline, version)
         return deployment is not None and deployment.author == AUTHOR
 
     def _former_version(self, content: str) -> int | None:
-        """Return the last ready version of another content; None if this very content has been ready itself.
+        """Return the last ready version of another content; None if this content has been ready itself.
 
-        What was ready once and fails now does not fail by the change that led to it.
+        If content was ready once and fails now, the change to it is not the cause.
         """
         ready = self.log.ready_versions()
         if any(self.drivers.content(version) == content for version in ready):
@@ -295,7 +295,7 @@ class AppReconciler:
         return ready[0] if ready else None
 
     def _close_interrupted(self, current: LiveDriver | None, begun: Reconfiguration | None = None) -> None:
-        """End the entries that a killed reconciler left open, but for the one that goes on."""
+        """End the entries that a killed reconciler left open, except for the change in progress."""
         for entry in self.log.open_entries():
             if entry == begun:
                 continue
@@ -312,12 +312,12 @@ class AppReconciler:
     def _close_stop(self, entry: Reconfiguration) -> None:
         records = (self.drivers.record(driver.generation) for driver in self.drivers.live())
         if any(r is not None and r.ready_at is not None and r.ready_at < entry.started for r in records):
-            self.log.end(entry, Outcome.FAILED, "wanted again before its driver had stopped")
+            self.log.end(entry, Outcome.FAILED, "started again before its driver had stopped")
         else:
             self.log.end(entry, Outcome.STOPPED)
 
     def _write_failed_record(self, version: int, slots: int, number: int, error: str) -> None:
-        """Write the record of a driver that could not even be started, so that ``status`` can show why."""
+        """Write the record of a driver that could not be started, so ``status`` can show the reason."""
         of, state, now = self.drivers, DriverState.FAILED, self.clock()
         record = DriverRecord(of.pipeline, of.app, number, version, slots, 0, 0.0, state, now, error=error)
         driver_records.write(of.run_dir, record)

@@ -1,7 +1,7 @@
-"""Reconciling by a runner: it owns the drivers, everyone else writes Deployments and waits for it.
+"""Reconciling through a runner: it owns the drivers; all others write Deployments and wait for it.
 
-Drivers must not die with the container that decided; so where a runner is at work, only it starts and stops them.
-It writes the version that it has reconciled into the run folder, which both sides share, and shows there that it lives.
+Drivers must not die with the container that decided. So if there is a runner, only the runner starts and stops drivers.
+It writes the version that it has applied, and a heartbeat, to the run folder that both sides share.
 """
 
 from __future__ import annotations
@@ -28,36 +28,34 @@ RUNNER_SLACK_S = 30.0
 STATUS_FILE = "reconciled.json"
 HEARTBEAT_FILE = "runner.heartbeat"
 SILENT_S = 30.0
-"""A runner that was not heard of for so long is dead, or hangs: it shows itself every second."""
-RESTART = "Start it again: docker compose up -d runner, or ./millrace runner."
+"""A runner without a heartbeat for this long is dead or hangs; it writes one every second."""
+RESTART = "Restart it: docker compose up -d runner, or ./millrace runner."
 
 
 def show_life(run_dir: Path) -> None:
-    """Note, as the runner, that it is at work now."""
+    """Write the runner's heartbeat."""
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / HEARTBEAT_FILE).touch()
 
 
 def silence(run_dir: Path) -> str | None:
-    """Return that the runner is not heard of; None if all is well."""
+    """Return how long the runner has been silent, as text; None if all is well."""
     try:
         silent_s = time.time() - (run_dir / HEARTBEAT_FILE).stat().st_mtime
     except FileNotFoundError:
-        return "the runner, which owns the drivers, has not come up yet"
-    return (
-        f"the runner, which owns the drivers, was last heard of {silent_s:.0f} s ago" if silent_s > SILENT_S else None
-    )
+        return "the runner, which owns the drivers, has not started yet"
+    return f"the runner, which owns the drivers, was last seen {silent_s:.0f} s ago" if silent_s > SILENT_S else None
 
 
 def problem(run_dir: Path, deployment: Deployment) -> str | None:
-    """Return what a Deployment wants and does not run, and why, as far as the runner tells; None if all is well.
+    """Return why a Deployment does not run as it should, as the runner reports it; None if all is well.
 
     Args:
         run_dir: The shared run folder.
         deployment: A pipeline's newest Deployment.
     """
     if deployment.running and not deployment.detached and (silent := silence(run_dir)) is not None:
-        return f"Nobody would notice if {deployment.pipeline} died: {silent}. {RESTART}"
+        return f"{deployment.pipeline} is not supervised: {silent}. {RESTART}"
     told: str | None = read_status(run_dir, deployment.pipeline).get("problem")
     return told
 
@@ -71,7 +69,7 @@ def write_status(
         run_dir: The shared run folder.
         pipeline: Name of the pipeline.
         version: The Deployment version that was reconciled.
-        problem: What went wrong; None if nothing did.
+        problem: The problem; None if there is none.
         running: Whether a driver of the pipeline is alive.
     """
     status = {"version": version, "problem": problem, "running": running}
@@ -79,7 +77,7 @@ def write_status(
 
 
 def read_status(run_dir: Path, pipeline: str) -> dict[str, Any]:
-    """Return what the runner last wrote of a pipeline, empty before the first time."""
+    """Return what the runner last wrote about a pipeline; empty before the first time."""
     with suppress(FileNotFoundError, json.JSONDecodeError):
         status: dict[str, Any] = json.loads((run_dir / pipeline / STATUS_FILE).read_text(encoding="utf-8"))
         return status
@@ -91,9 +89,9 @@ class DelegatedReconciler:
 
     Args:
         spec: The pipeline.
-        tables: Where its Deployments and Reconfigurations are.
+        tables: Contains its Deployments and reconfigurations.
         run_dir: The run folder shared with the runner.
-        sleep: Waits between two readings of the runner's status, seconds.
+        sleep: Waits between two reads of the runner's status, seconds.
     """
 
     def __init__(
@@ -102,15 +100,15 @@ class DelegatedReconciler:
         self._spec, self._tables, self._run_dir, self._sleep = spec, tables, run_dir, sleep
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
-        """Wait for the runner and return what it had to change since this call.
+        """Wait for the runner and return what it changed since this call.
 
         Args:
-            wait_s: How long to wait; by default as long as a hand-over may take.
-            patience_s: Left to the runner, which has its own.
+            wait_s: How long to wait, seconds; by default as long as a hand-over may take.
+            patience_s: Unused; the runner has its own.
 
         Raises:
-            NotReady: Quietly, if ``wait_s`` was given and the runner has not come round yet.
-            MillraceError: If the runner is dead or does not answer in time, or says that it could not do it.
+            NotReady: Quietly, if ``wait_s`` was given and the runner has not reached the version by then.
+            MillraceError: If the runner is dead, does not respond in time, or reports that it could not do it.
         """
         latest = self._tables.deployments.latest(self._spec.name)
         if latest is None:
@@ -121,31 +119,31 @@ class DelegatedReconciler:
         while not self._done(latest.version):
             if time.monotonic() >= deadline:
                 if (silent := silence(self._run_dir)) is not None:
-                    raise MillraceError("runner", silent, "a runner that is at work", RESTART)
+                    raise MillraceError("runner", silent, "a running runner", RESTART)
                 if wait_s is not None:
-                    raise NotReady(f"{self._spec.name}: the runner has not reached version {latest.version}")
+                    raise NotReady(f"{self._spec.name}: the runner has not applied version {latest.version} yet")
                 if under_way := self._under_way(latest.version):
                     return under_way
                 remedy = "Check that the runner is up (`./millrace runner`) and shares this home."
-                raise MillraceError("runner", "no answer", f"version {latest.version} in {limit_s:.0f} s", remedy)
+                raise MillraceError("runner", "no answer", f"version {latest.version} within {limit_s:.0f} s", remedy)
             self._sleep(POLL_S)
         return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))
 
     def running(self) -> bool:
-        """Return whether a driver of the pipeline is alive, by the runner's status."""
+        """Return whether a driver of the pipeline is alive, according to the runner's status."""
         return bool(read_status(self._run_dir, self._spec.name).get("running"))
 
     def problem(self) -> str | None:
-        """Return what is wanted and does not run, and why, as far as the runner tells; None if all is well."""
+        """Return why the pipeline does not run as it should, as the runner reports it; None if all is well."""
         latest = self._tables.deployments.latest(self._spec.name)
         return None if latest is None else problem(self._run_dir, latest)
 
     def status(self) -> tuple[DriverRecord, ...]:
-        """Return the newest driver's record as the runner's drivers wrote it."""
+        """Return the newest driver's record, as the driver wrote it."""
         return driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
 
     def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
-        """Return what the runner has begun for a version and not brought to its end."""
+        """Return the runner's changes for a version that are still in progress."""
         changes = self._tables.reconfigurations.recent(self._spec.name)
         return tuple(c for c in changes if c.outcome is Outcome.OPEN and c.to_version == version)
 

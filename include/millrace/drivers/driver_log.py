@@ -1,4 +1,4 @@
-"""The drivers' log files: where they are, what they say last, and when they go."""
+"""The drivers' log files: their paths, last errors and deletion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.model.failure import reason_of
 
 KEPT_LOGS = 20
 MOST_BYTES = 32 * 1024 * 1024
-"""Size from which a log begins anew; what it held is kept once, beside it."""
+"""Size at which a log is rotated; one old copy is kept next to it."""
 TAIL_BYTES = 32_768
 FORMER = ".1"
 _ERROR_LINE = re.compile(r"^(?!\s)(?!.*\bWARN\b).*(?:\b\w*(?:Error|Exception)\b|^Error: )")
@@ -27,7 +27,7 @@ def path(log_dir: Path, pipeline: str, app: str, generation: int) -> Path:
 
 
 def last_error(log: Path) -> str | None:
-    """Return the reason of the last error in a log, None if there is none."""
+    """Return the reason of the last error in a log; None if there is none."""
     text = _tail(log)
     if len(text) < TAIL_BYTES:
         text = _tail(former(log)) + text
@@ -37,22 +37,22 @@ def last_error(log: Path) -> str | None:
 
 
 def former(log: Path) -> Path:
-    """Return where the former part of a log is kept."""
+    """Return the file of a log's former part."""
     return log.with_name(log.name + FORMER)
 
 
 def bound(log: Path, most_bytes: int = MOST_BYTES) -> bool:
-    """Let a log that has grown large begin anew, and return whether it did; who appends to it goes on undisturbed.
+    """Start a log again if it has grown too large, and return whether it did. Its writers continue undisturbed.
 
-    What is written between the copy and the cut is lost, as with logrotate's ``copytruncate``.
+    Text written between the copy and the cut is lost, as with logrotate's ``copytruncate``.
 
     Args:
-        log: A file that all its writers append to (``O_APPEND``); it need not exist.
-        most_bytes: Size that it may have.
+        log: A file to which all writers append (``O_APPEND``); it need not exist.
+        most_bytes: Maximum size, bytes.
     """
     with suppress(OSError):
         if log.stat().st_size > most_bytes:
-            with suppress(OSError):  # on a full disk the log is what has to go
+            with suppress(OSError):  # on a full disk, the log has to go
                 shutil.copyfile(log, former(log))
             os.truncate(log, 0)
             return True
@@ -60,20 +60,20 @@ def bound(log: Path, most_bytes: int = MOST_BYTES) -> bool:
 
 
 def bound_all(log_dir: Path, pipeline: str) -> None:
-    """Bound the logs of a pipeline's drivers."""
+    """Limit the size of a pipeline's driver logs."""
     for log in log_dir.glob(f"driver-{pipeline}-*.log"):
         bound(log)
 
 
 def prune(log_dir: Path, pipeline: str, app: str, newest: int) -> None:
-    """Delete the logs of all but the newest few generations of an app."""
+    """Delete an app's logs except those of the newest few generations."""
     for file, number in _generations(log_dir).get(f"driver-{pipeline}-{app}", {}).items():
         if number <= newest - KEPT_LOGS:
             file.unlink(missing_ok=True)
 
 
 def expire(log_dir: Path, before: datetime) -> int:
-    """Delete logs last written before a time (UTC), but for each app's newest generation; return how many files."""
+    """Delete logs last written before a time (UTC), except for each app's newest generation; return how many files."""
     deleted = 0
     for files in _generations(log_dir).values():
         newest = max(files.values())
@@ -86,7 +86,7 @@ def expire(log_dir: Path, before: datetime) -> int:
 
 
 def _generations(log_dir: Path) -> dict[str, dict[Path, int]]:
-    """Return each app's logs with their generations, by the beginning of their names."""
+    """Return each app's logs with their generations, by the start of their names."""
     found: dict[str, dict[Path, int]] = defaultdict(dict)
     for file in log_dir.glob("driver-*.log*"):
         if name := _NAME.fullmatch(file.name):

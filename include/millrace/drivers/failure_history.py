@@ -1,4 +1,4 @@
-"""What failed of an app, by content and kept on disk: when to try again, and when to stop trying (circuit breaker)."""
+"""An app's failures, by content and kept on disk: when to try again, and when to stop trying (circuit breaker)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FAILURES_TO_OPEN = 2
 FIRST_DELAY_S = 10.0
 LONGEST_DELAY_S = 300.0
 HALF_OPEN_DELAYS_S = (60.0, 300.0, 900.0, 3600.0)
-"""Delays between tries while the circuit is open, the last one for ever: most sources that are away come back soon."""
+"""Delays between tries while the circuit is open; the last one repeats. Most unavailable sources recover soon."""
 MOST_RESTARTS = 5
-"""Restarts in a row that queries may ask for without a batch in between; one more is a failure like any other."""
+"""Restarts in a row that queries may ask for without a batch in between; one more counts as a failure."""
 STEADY_S = 300.0
-"""A driver that served this long was healthy: what happens to it later is no consequence of its start."""
+"""A driver that served this long was healthy: its later problems do not come from its start."""
 KEPT_CONTENTS = 20
 
 
@@ -34,13 +34,13 @@ class ContentFailures:
     """What went wrong with one content since it was last steady.
 
     Attributes:
-        failures: Starts or batches that failed by the content's own doing.
+        failures: Starts or batches that failed because of the content.
         deaths: Ready drivers that were killed from outside.
         version: The Deployment version of the last of them.
-        last: When that was (UTC).
-        error: Why it failed the last time, in one line.
+        last: Time of the last of them (UTC).
+        error: Reason of the last failure, in one line.
         restarts: Restarts that its queries have asked for since they last committed a batch.
-        asked: Whether the last failure only asked for a restart, as after a change of a source's schema.
+        asked: Whether the last failure only asked for a restart, for example after a source's schema changed.
     """
 
     failures: int
@@ -53,12 +53,12 @@ class ContentFailures:
 
     @property
     def open(self) -> bool:
-        """Whether the circuit is open: starts are tried now and then only, until one of them becomes steady."""
+        """Whether the circuit is open: starts are tried only occasionally, until one of them becomes steady."""
         return self.failures >= FAILURES_TO_OPEN and not self.asked
 
     @property
     def delay_s(self) -> float:
-        """Time to wait after the last failure or death; a first death is healed at once, as is what asked for it."""
+        """Seconds to wait after the last failure or death; none after a first death or a request for a restart."""
         if self.asked:
             return 0.0
         if self.open:
@@ -72,7 +72,7 @@ class FailureHistory:
     """An app's failures by content, and the generations whose end has been accounted for.
 
     Attributes:
-        settled: Generations whose end is accounted for: they were told to end, or are counted below.
+        settled: Generations whose end is accounted for: they were stopped on request, or are counted below.
         contents: Failures by the content's fingerprint.
     """
 
@@ -86,12 +86,12 @@ class FailureHistory:
     def failed(
         self, content: str, version: int, error: str, now: datetime, *, progressed: bool = False
     ) -> FailureHistory:
-        """Return the history after a failure by the content's own doing.
+        """Return the history after a failure caused by the content.
 
         Args:
             content: The content's fingerprint.
             version: The Deployment version.
-            error: Why it failed, in one line. What a restart cures is not counted as a failure.
+            error: Why it failed, in one line. Errors that a restart fixes do not count as failures.
             now: When it failed (UTC).
             progressed: Whether the driver had committed a batch.
         """
@@ -111,14 +111,14 @@ class FailureHistory:
         return replace(self, contents={k: v for k, v in self.contents.items() if k != content})
 
     def forgive_others(self, content: str) -> FailureHistory:
-        """Return the history in which all other contents are as good as new: this one fails as they did."""
+        """Return the history without the failures of all other contents: this content fails as they did."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
 
     def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
-        """Return how long a content has to wait until it may be started, seconds; 0 for now.
+        """Return how long a content must wait before it may be started, seconds; 0 for now.
 
-        A version that a person or a decision made after the last failure is tried at once; with an open circuit one
-        more failure closes the door again. Where the clock was set back before that failure, nobody waits.
+        A version that a person or a decision made after the last failure is tried at once. If the circuit is open, one
+        more failure blocks it again. If the clock was set back to before that failure, there is no wait.
         """
         failures = self.contents.get(content)
         if failures is None or (deployment.version > failures.version and deployment.author != AUTHOR):
@@ -132,11 +132,11 @@ class FailureHistory:
 
 
 def fingerprint(app: AppDeployment) -> str:
-    """Return what two contents share that one driver can run, whatever version they are part of."""
+    """Return a hash that two contents share if one driver can run both, whatever version they are part of."""
     content = to_plain(app.restart_content)
     if app.executor is None:
-        del content["executor"]  # as releases before it wrote these contents
-    del content["placement"]  # empty, and as releases before it wrote them
+        del content["executor"]  # as earlier releases wrote these contents
+    del content["placement"]  # empty, and as earlier releases wrote it
     if not app.script_hash:
         del content["script_hash"]
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
@@ -146,7 +146,7 @@ def load(folder: Path) -> FailureHistory:
     """Return an app's history; a lost or damaged file means that nothing has failed.
 
     Raises:
-        MillraceError: If the file cannot be read: what failed would be counted again.
+        MillraceError: If the file cannot be read: failures would be counted again.
     """
     text = read_if_there(folder / FILE, key="run folder")
     try:

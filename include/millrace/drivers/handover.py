@@ -16,16 +16,16 @@ from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
 POLL_S = 0.05
 GONE_S = 10.0
-"""A killed process leaves the process table within this time, or the machine has other problems."""
+"""A killed process leaves the process table within this time, unless the machine has other problems."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """How waiting for a driver ended.
+    """The result of waiting for a driver.
 
     Attributes:
         pending: True if the driver's work goes on, and the caller could not wait any longer.
-        error: What went wrong; None if nothing did.
+        error: The error; None if there was none.
     """
 
     pending: bool = False
@@ -33,7 +33,7 @@ class Wait:
 
     @property
     def reached(self) -> bool:
-        """True if the driver got to where it was awaited."""
+        """True if the driver reached the awaited state."""
         return not self.pending and self.error is None
 
 
@@ -44,10 +44,10 @@ class HandOver:
     Attributes:
         run_dir: Folder of records and locks.
         pipeline: Name of the pipeline.
-        ready_deadline_s: Longest time in which the work of a driver that is not ready may stand still. A start that
-            goes on may take any time: a first batch under backlog, or one that loads much state, is not cut.
-        stop_deadline_s: From TERM to kill -9.
-        leave_at_s: Time of the monotonic clock from which nobody waits any longer for a start that goes on.
+        ready_deadline_s: Longest time in which a driver that is not ready may show no progress, seconds. A start that
+            makes progress may take any time: a first batch with a backlog or much state to load is not cancelled.
+        stop_deadline_s: Time from TERM to kill -9, seconds.
+        leave_at_s: Time on the monotonic clock after which starts in progress are no longer awaited.
     """
 
     run_dir: Path
@@ -57,7 +57,7 @@ class HandOver:
     leave_at_s: float = math.inf
 
     def await_gate(self, driver: LiveDriver) -> Wait:
-        """Wait until a driver waits at its gate or is past it."""
+        """Wait until a driver waits at its gate or has passed it."""
         past = (DriverState.WAITING, DriverState.RUNNING, DriverState.COMPLETED)
         return self._await(driver, "at its gate", lambda r: r.state in past or is_ready(r))
 
@@ -66,7 +66,7 @@ class HandOver:
         return self._await(driver, "ready", is_ready)
 
     def await_slots(self, driver: LiveDriver, version: int, slots: int, since: datetime) -> Wait:
-        """Wait until a driver says that it has carried a version out, or how many slots a full cluster gave it."""
+        """Wait until a driver reports that it has applied a version, or how many slots a full cluster granted."""
         while True:
             gone = not driver.alive()
             record = self._record(driver)
@@ -74,21 +74,21 @@ class HandOver:
                 short = f"{record.slots} of {slots} slots: the cluster has no room for more executors"
                 return Wait(error=None if record.slots == slots else short)
             if gone or record is None or record.state in ENDED:
-                return Wait(error="the driver ended meanwhile")
+                return Wait(error="the driver ended during the change")
             if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
-                late = f"the driver did not carry it out within {self.ready_deadline_s:g} s; its log says why"
+                late = f"the driver did not apply the change within {self.ready_deadline_s:g} s; read its log"
                 return Wait(error=late)
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)
             time.sleep(POLL_S)
 
     def end(self, drivers: Sequence[LiveDriver]) -> None:
-        """Stop drivers at a batch boundary, by force after the deadline; return when none of them is left."""
+        """Stop drivers at a batch boundary, kill them after the deadline, and return when all have ended."""
         give_up = time.monotonic() + self.stop_deadline_s
         for driver in drivers:
             python = python_driver(self._record(driver))
             if python is None or not python.signal(signal.SIGTERM):
-                self.kill([driver])  # nothing of the script has run yet, or its Python has gone already
+                self.kill([driver])  # the script has not started yet, or its Python process is gone
         while any(driver.alive() for driver in drivers):
             if time.monotonic() > give_up:
                 self.kill(drivers)
@@ -96,11 +96,11 @@ class HandOver:
             time.sleep(POLL_S)
 
     def kill(self, drivers: Sequence[LiveDriver]) -> None:
-        """End every process of some drivers at once and wait until they are gone, or for :data:`GONE_S`."""
+        """End all processes of some drivers at once and wait until they are gone, or for :data:`GONE_S`."""
         ended = {(d.arguments.app, d.generation) for d in drivers}
         give_up = time.monotonic() + GONE_S
         while time.monotonic() < give_up:
-            # asked again each time: a driver that is just starting makes new processes
+            # searched each time: a driver that is starting creates new processes
             left = [d for d in find(self.run_dir, self.pipeline) if (d.arguments.app, d.generation) in ended]
             if not left:
                 return
@@ -110,7 +110,7 @@ class HandOver:
 
     def _await(self, driver: LiveDriver, what: str, reached: Callable[[DriverRecord], bool]) -> Wait:
         while True:
-            gone = not driver.alive()  # asked before the record is read: a last word counts
+            gone = not driver.alive()  # checked before the record is read: the final record counts
             record = self._record(driver)
             if record is not None and reached(record):
                 return Wait()
@@ -129,14 +129,14 @@ class HandOver:
 
 
 def is_ready(record: DriverRecord) -> bool:
-    """Return whether a driver has been ready; a script that ran to its end by itself was."""
+    """Return whether a driver has been ready; a script that ended by itself was."""
     return record.ready_at is not None or record.state is DriverState.COMPLETED
 
 
 def downtime_s(before: DriverRecord | None, after: DriverRecord | None) -> float | None:
-    """Return the time without service between two drivers, None where either never served.
+    """Return the time without service between two drivers; None if either never served.
 
-    From the predecessor's last commit (or its end, if it was idle) to the successor's first (or its first idle
+    From the predecessor's last commit (or its end, if it was idle) to the successor's first commit (or its first idle
     trigger), seconds.
     """
     end = _end_of_service(before)

@@ -1,4 +1,4 @@
-"""Starts the drivers of one pipeline, and waits for the processes that it started, so that none is left a zombie."""
+"""Start the drivers of one pipeline and wait for the started processes, so none becomes a zombie."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Launcher:
 
     Attributes:
         spec: The pipeline.
-        options: What every driver of this installation is started with.
+        options: Settings for every driver of this installation.
         lake: The lake's folder or URI.
         run_dir: Folder of records, locks and generations.
         log_dir: Folder of the drivers' logs.
@@ -43,13 +43,13 @@ class Launcher:
         """Start a driver and return it.
 
         Args:
-            app: What to run.
+            app: The app to run.
             name: Name of the app.
-            version: The Deployment version that it is part of.
+            version: The Deployment version that it belongs to.
             number: The driver's generation.
 
         Raises:
-            MillraceError: If the script or spark-submit is not there, or cannot be started.
+            MillraceError: If the script or spark-submit does not exist, or cannot be started.
         """
         arguments = self._arguments(app, name, version, number)
         if not arguments.script.is_file():
@@ -64,17 +64,17 @@ class Launcher:
     def repartition(
         self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path
     ) -> tuple[ProcessId, ...]:
-        """Start the job that gives an app's state another number of partitions, and return its first process.
+        """Start the job that changes the number of an app's state partitions, and return its first process.
 
         Args:
-            app: Whose settings it reads the checkpoints with.
+            app: The app whose settings are used to read the checkpoints.
             name: Name of the app.
-            number: The driver's generation, whose log it writes to.
-            verb: What it is to do.
+            number: Generation of the driver whose log the job writes to.
+            verb: What the job does.
             folder: The app's folder under the run folder.
 
         Raises:
-            MillraceError: If spark-submit is not there, or cannot be started.
+            MillraceError: If spark-submit does not exist, or cannot be started.
         """
         log = driver_log.path(self.log_dir, self.spec.name, name, number)
         child = submit.start_repartition(self.options, app, verb, folder, log)
@@ -84,10 +84,10 @@ class Launcher:
         return ()  # it has ended already
 
     def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
-        """Return the words that start such a driver by hand, its environment in front.
+        """Return the command that starts such a driver by hand, with its environment in front.
 
         Raises:
-            MillraceError: If the cluster of the local stack is wanted and does not run.
+            MillraceError: If the cluster of the local stack is needed and does not run.
         """
         env = [f"{key}={value}" for key, value in submit.environment(self.options, app, {}).items()]
         return ["env", *env, *submit.command(self.options, app, self._arguments(app, name, version, number))]

@@ -1,4 +1,4 @@
-"""The quota over all pipelines' slots where no Decision is made: a person's change, and a roll-back after a failure."""
+"""The quota of all pipelines' slots for changes without a Decision: manual changes, and rollbacks after failures."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ def check_quota(content: Deployment, in_use: SlotsInUse, quota: int | None) -> N
     """Refuse a person's change to more slots than the quota leaves.
 
     Args:
-        content: What the person wants.
-        in_use: What all pipelines hold.
+        content: The requested content.
+        in_use: Slots that all pipelines hold.
         quota: The spec's ``guards.max_total_slots``.
 
     Raises:
-        MillraceError: If it does not fit; the quota, who holds what, and a remedy are in it.
+        MillraceError: If it does not fit; the message contains the quota, the slots of each pipeline and a remedy.
     """
     name = content.pipeline
     left = _left(name, in_use, quota)
     if left is None or content.slots <= left:
         return
     holders = ", ".join(f"{d.pipeline} {d.slots}" for d in in_use.others(name) if d.slots)
-    allowed = f"at most {left}: the quota of all pipelines is {quota}, and others hold {holders or 'none'}"
-    remedy = f"Ask for fewer, stop or shrink another pipeline, or raise guards.max_total_slots in {name}'s spec."
+    allowed = f"at most {left}: the quota of all pipelines is {quota}; the others hold {holders or 'none'}"
+    remedy = f"Use fewer, stop or scale down another pipeline, or raise guards.max_total_slots in {name}'s spec."
     raise MillraceError("slots", content.slots, allowed, remedy)
 
 
 def restore(store: DeploymentStore, former: Deployment, current: Deployment, quota: int | None) -> Deployment | None:
     """Commit a former content in place of ``current``, with as many of its slots as the quota leaves.
 
-    Each app gets at least what it holds now, unless it had less then.
+    Each app gets at least the slots that it has now, unless it had fewer then.
 
     Args:
-        store: Where it is committed.
+        store: Takes the commit.
         former: The content wanted, with author and reason.
         current: The version that it replaces.
         quota: The spec's ``guards.max_total_slots``.
 
     Returns:
-        The new version; None if the pipeline has moved on from ``current``.
+        The new version; None if ``current`` is no longer the newest.
 
     Raises:
         Conflict: If :data:`~millrace.lake.deployments.MOST_ATTEMPTS` other changes came first.
@@ -61,17 +61,17 @@ def restore(store: DeploymentStore, former: Deployment, current: Deployment, quo
 
 
 def go_back(store: DeploymentStore, current: Deployment, version: int, reason: str, quota: int | None) -> bool:
-    """Commit the content of a former version again, but for what is obeyed without a restart: that did not fail.
+    """Commit the content of a former version again, except for what applies without a restart: that did not fail.
 
     Args:
-        store: Where it is committed.
+        store: Takes the commit.
         current: The version that failed.
         version: The version whose content is wanted.
         reason: One sentence.
         quota: The spec's ``guards.max_total_slots``.
 
     Returns:
-        Whether the former version is there; where somebody else has moved on, their version counts.
+        Whether the former version exists. If someone else has committed a version, that version counts.
     """
     former = store.get(current.pipeline, version)
     if former is None:
@@ -99,7 +99,7 @@ def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
 
 
 def slots_left(quota: int, held: int, elsewhere: int) -> int:
-    """Return the most slots that a pipeline may have; what it holds it may keep.
+    """Return the maximum slots of a pipeline; it may keep the slots that it holds.
 
     Args:
         quota: Slots of all pipelines together.

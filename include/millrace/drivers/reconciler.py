@@ -1,4 +1,4 @@
-"""Makes what runs equal to what a Deployment says; safe to call at any time, by anyone, and to kill at any point."""
+"""Makes what runs match a Deployment; safe to call at any time, by anyone, and to kill at any point."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from millrace.run_folder.generation import newest
 
 LOCK_SLACK_S = 30.0
 MOST_STEPS = 6
-"""Start, fail, roll back, start the old content, and two to spare."""
+"""Start, fail, roll back, start the old content, and two spare steps."""
 
 
 class Reconciler:
@@ -38,12 +38,12 @@ class Reconciler:
 
     Args:
         spec: The pipeline.
-        tables: Where its Deployments are read and its Reconfigurations written.
+        tables: Contains its Deployments and takes its reconfigurations.
         run_dir: Folder of records, locks and generations.
         log_dir: Folder of the drivers' logs.
-        submit: What every driver of this installation is started with.
+        submit: Settings for every driver of this installation.
         method: ``hand-over`` starts the successor first; ``plain`` stops the predecessor first.
-        clock: The time (UTC).
+        clock: Returns the current time (UTC).
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class Reconciler:
         self._launcher = Launcher(spec, submit, tables.lake.location.uri, self._run_dir, self._log_dir)
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
-        """Make the pipeline run its latest Deployment and return what had to be changed.
+        """Make the pipeline run its latest Deployment and return what changed.
 
         Args:
-            wait_s: How long to wait for another call at work on the same pipeline; by default as long as a
-                hand-over may take.
-            patience_s: How long to wait for a driver whose start goes on, by default both deadlines together; what
-                is not ready by then is returned open, and a later call brings it to its end.
+            wait_s: How long to wait for another call on the same pipeline, seconds; by default as long as a hand-over
+                may take.
+            patience_s: How long to wait for a start that makes progress, seconds; by default both deadlines together. A
+                change that is not ready by then is returned open, and a later call finishes it.
 
         Raises:
-            NotReady: Quietly, if the other call is still at work then.
+            NotReady: Quietly, if the other call is still running then.
             MillraceError: If the run folder or the lake cannot be written, or another host runs the drivers.
         """
         usual_s = self._spec.ready_deadline_s + self._spec.stop_deadline_s
@@ -79,15 +79,15 @@ class Reconciler:
             return self._steps(time.monotonic() + (usual_s if patience_s is None else patience_s))
 
     def stop_drivers(self, wait_s: float = 0.0) -> None:
-        """End the pipeline's drivers at a batch boundary, by force after ``stop_deadline_s``.
+        """Stop the pipeline's drivers after their running batch, by force after ``stop_deadline_s``.
 
-        What is wanted stays, so the next :meth:`reconcile` starts them again, and none of them counts as failed.
+        The Deployment stays, so the next :meth:`reconcile` starts them again. None of them counts as failed.
 
         Args:
-            wait_s: How long to wait for another call at work on the same pipeline.
+            wait_s: How long to wait for another call on the same pipeline, seconds.
 
         Raises:
-            NotReady: If the other call is still at work then.
+            NotReady: If the other call is still running then.
             MillraceError: If the run folder cannot be written.
         """
         with self._alone(wait_s):
@@ -97,10 +97,10 @@ class Reconciler:
                 drivers.end(drivers.live(), hand_over)
 
     def commands(self, deployment: Deployment) -> list[list[str]]:
-        """Return the words that start each app of a version by hand, as the app's next driver.
+        """Return the commands that start each app of a version by hand, as the app's next driver.
 
         Raises:
-            MillraceError: If the cluster of the local stack is wanted and does not run.
+            MillraceError: If the cluster of the local stack is needed and does not run.
         """
         folder, of = self._run_dir / self._spec.name, deployment.version
         apps = sorted(deployment.apps.items())
@@ -111,7 +111,7 @@ class Reconciler:
         return bool(find(self._run_dir, self._spec.name))
 
     def problem(self) -> str | None:
-        """Return what is wanted and does not run, and why, or what runs on unwanted; None if all is well."""
+        """Return why the pipeline does not run as wanted, or what runs but should not; None if all is well."""
         deployments = self._tables.deployments
         latest = deployments.latest(self._spec.name)
         if latest is None:
@@ -119,9 +119,9 @@ class Reconciler:
         return problem(self._run_dir, latest, deployments, self._clock(), self._log_dir)
 
     def status(self) -> tuple[DriverRecord, ...]:
-        """Return each app's live drivers, its newest one, and its last failure that is not forgiven; newest first.
+        """Return each app's live drivers, its newest one, and its last failure that still counts; newest first.
 
-        A driver whose process is gone without a word counts as failed.
+        A driver whose process ended without a report counts as failed.
         """
         apps = self._apps(self._tables.deployments.latest(self._spec.name))
         return tuple(record for app in apps for record in self._drivers(app).status())
@@ -135,18 +135,20 @@ class Reconciler:
             with FileLock(folder / "reconcile.lock", timeout=wait_s):
                 yield
         except Timeout:
-            raise NotReady(f"{self._spec.name}: another reconcile is under way") from None
+            raise NotReady(f"{self._spec.name}: another reconcile is running") from None
         except OSError as error:
             raise MillraceError("run folder", str(folder), "a writable folder with free space", str(error)) from error
 
     def _check_host(self, deployment: Deployment) -> None:
-        """Refuse to start what another host runs: both would write to one checkpoint."""
+        """Refuse to start a driver that another host runs: both would write to the same checkpoint."""
         if not deployment.running or self.running():
             return
         other = elsewhere(self._tables.lake, self._spec.name, self._clock())
         if other is not None:
-            allowed = f"{other[0]}, whose driver was heard of {other[1]:.0f} s ago"
-            remedy = f"Start drivers of one home from one host; if that one is gone, wait {SEEN.total_seconds():.0f} s."
+            allowed = f"{other[0]}, whose driver was seen {other[1]:.0f} s ago"
+            remedy = (
+                f"Start all drivers of a home on one host; if {other[0]} is gone, wait {SEEN.total_seconds():.0f} s."
+            )
             raise MillraceError("host of the drivers", this_host(), allowed, remedy)
 
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:

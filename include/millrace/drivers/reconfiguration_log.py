@@ -22,8 +22,8 @@ class ReconfigurationLog:
     Attributes:
         pipeline: Name of the pipeline.
         app: Name of the app.
-        tables: Where they are kept.
-        clock: The time (UTC).
+        tables: Contains the entries.
+        clock: Returns the current time (UTC).
     """
 
     pipeline: str
@@ -35,16 +35,16 @@ class ReconfigurationLog:
         """Record that a driver is about to be started or (without a generation) stopped.
 
         Args:
-            deployment: What it is done for.
+            deployment: The Deployment for which this is done.
             number: Generation of the driver.
-            before: The version that served until now; None without one.
+            before: The version that served until now; None if there was none.
         """
         version = None if number is None else deployment.version
-        decision_id = None if before == version else deployment.decision_id  # the same version again is healing
+        decision_id = None if before == version else deployment.decision_id  # restarting the same version is healing
         return self._record(self._entry(decision_id, before, version, number))
 
     def begin_live(self, deployment: Deployment, number: int, before: int | None) -> Reconfiguration:
-        """Record that a running driver gets other executors: it began when it could hear of them."""
+        """Record that a running driver gets other executors, from the time at which it could know of them."""
         heard = self.tables.deployments.committed_at(self.pipeline, deployment.version)
         entry = self._entry(deployment.decision_id, before, deployment.version, number)
         return self._record(replace(entry, tier=LIVE, started=heard or entry.started))
@@ -57,21 +57,21 @@ class ReconfigurationLog:
         downtime_s: float | None = None,
         ended: datetime | None = None,
     ) -> Reconfiguration:
-        """Record how an entry ended, and when (now by default, never before it began), and return it."""
+        """Record how and when an entry ended, and return it; by default now, never before it began."""
         ended = self.clock() if ended is None else max(entry.started, ended)
         return self._record(replace(entry, ended=ended, outcome=outcome, error=error, downtime_s=downtime_s))
 
     def record_failure(self, failure: DriverFailure, outcome: Outcome) -> Reconfiguration:
-        """Record that a driver which ran failed by itself, or was ended because it hung, and return the entry."""
+        """Record that a running driver failed by itself, or was killed because it hung; return the entry."""
         entry = self._entry(None, failure.version, failure.version, failure.generation)
         return self._record(replace(entry, ended=entry.started, outcome=outcome, error=failure.error))
 
     def newest_version(self, number: int) -> int | None:
-        """Return the version that a driver was last brought to, or did not get to; None if nothing is on record."""
+        """Return the version to which a driver was last moved, or did not get; None if there is no entry."""
         return next((entry.to_version for entry in self._entries() if entry.generation == number), None)
 
     def newest_generation(self) -> int:
-        """Return the highest generation that the lake has seen, recorded or at work, 0 before the first."""
+        """Return the highest generation that the lake has seen, recorded or writing; 0 before the first."""
         recorded = self.tables.reconfigurations.newest_generation(self.pipeline, self.app)
         return max(recorded, self.tables.lake.committed(TELEMETRY, generation.fence(self.pipeline, self.app)))
 
@@ -80,12 +80,12 @@ class ReconfigurationLog:
         return [entry for entry in self._entries() if entry.outcome is Outcome.OPEN]
 
     def ready_versions(self) -> list[int]:
-        """Return the versions that have been ready, the latest first."""
+        """Return the versions that have been ready, latest first."""
         ready = (entry.to_version for entry in self._entries() if entry.outcome is Outcome.READY)
         return list(dict.fromkeys(version for version in ready if version is not None))
 
     def served_version(self) -> int | None:
-        """Return the version that was ready last, None if there is none or the app was stopped or finished since."""
+        """Return the version that was last ready; None if there is none or the app was stopped or finished since."""
         ended = (e for e in self._entries() if e.outcome in SUCCEEDED)
         last = next(ended, None)
         return None if last is None or last.outcome is not Outcome.READY else last.to_version

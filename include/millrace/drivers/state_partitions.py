@@ -1,6 +1,6 @@
-"""Another number of state partitions between two drivers: what is due, what is refused, and what a kill left to do.
+"""Changes the number of state partitions between two drivers: what is due or refused, and what a kill left to do.
 
-The work is a job's (``jobs/repartition_state.py``), and how far it has come is on disk
+A job does the work (``jobs/repartition_state.py``), and its progress is on disk
 (:mod:`millrace.run_folder.repartition`). No driver starts while checkpoints may be half changed.
 """
 
@@ -29,14 +29,14 @@ from millrace.run_folder.process import ProcessId
 from millrace.run_folder.repartition import Phase, Repartition, Verb
 
 REPARTITIONED = "RocksDBStateStoreProvider"
-"""The only class whose state Spark repartitions."""
+"""The only state store class whose state Spark repartitions."""
 FILE_SINK = "FileSink"
-"""How Spark describes a sink of files: it keeps a log of its own in which no batch may be left out."""
+"""How Spark describes a file sink: it keeps its own log, in which no batch may be missing."""
 
 
 @dataclass(frozen=True)
 class StatePartitions:
-    """The number of an app's state partitions.
+    """Manages the number of an app's state partitions.
 
     Attributes:
         drivers: The app's drivers.
@@ -44,7 +44,7 @@ class StatePartitions:
         launcher: Starts the job.
         hand_over: Ends drivers.
         quota: Slots that all pipelines together may hold; None for any number.
-        clock: The time (UTC).
+        clock: Returns the current time (UTC).
     """
 
     drivers: AppDrivers
@@ -55,7 +55,7 @@ class StatePartitions:
     clock: Callable[[], datetime]
 
     def due(self, wanted: AppDeployment) -> bool:
-        """Return whether state is kept, and in another number of partitions than is wanted."""
+        """Return whether there is state, in another number of partitions than is wanted."""
         number = self._in_force()
         if number is None or number == wanted.max_parallelism:
             return False
@@ -64,9 +64,9 @@ class StatePartitions:
     def change(
         self, deployment: Deployment, wanted: AppDeployment, entry: Reconfiguration, serving: Sequence[LiveDriver]
     ) -> StepResult | None:
-        """Stop the drivers and repartition their state; None where the next driver can start.
+        """Stop the drivers and repartition their state; None if the next driver can start.
 
-        Refused, nothing is changed: the drivers run on, and the Deployment goes back to the content of theirs.
+        If the change is refused, nothing changes: the drivers continue, and the Deployment goes back to their content.
         """
         served = self.drivers.served()
         number = self._in_force()
@@ -93,7 +93,7 @@ class StatePartitions:
         return None if changed is not None and changed.phase is Phase.CHANGED else StepResult(again=True)
 
     def begun(self, deployment: Deployment) -> Reconfiguration | None:
-        """Return the entry of a version whose state is ready and whose driver was not started yet; None without one."""
+        """Return the entry of a version whose state is ready and whose driver has not been started yet, if any."""
         change = self._last()
         if change is None or change.phase is not Phase.CHANGED or change.version != deployment.version:
             return None
@@ -101,7 +101,7 @@ class StatePartitions:
         return None if started else next(iter(self._entries(change)), None)
 
     def settle(self, deployment: Deployment) -> StepResult | None:
-        """Bring what is left of a change to its end; None where drivers may start and stop as usual."""
+        """Finish what is left of a change; return None if drivers may start and stop as usual."""
         change = self._last()
         if change is None:
             return None
@@ -116,17 +116,17 @@ class StatePartitions:
                 return StepResult(self._entries(change))
             change = self._last() or change
         elif change.copies:
-            self._run(Verb.CLEAN, change)  # if it cannot now, a later call will
+            self._run(Verb.CLEAN, change)  # if it fails now, a later call will do it
         return self._after(deployment, change)
 
     def _after(self, deployment: Deployment, change: Repartition) -> StepResult | None:
-        """Go back to the content before a change that was undone; no driver starts before it is."""
+        """Restore the content before an undone change; no driver starts before the change is undone."""
         if change.phase is Phase.KEPT:
             return None
         entries = self._entries(change)
         if change.phase is not Phase.UNDONE:
-            error = self.drivers.logged_error(change.generation) or "the driver's log says why"
-            sentence = f"its former state is not restored yet: {error}; the next reconcile tries again"
+            error = self.drivers.logged_error(change.generation) or "read the driver's log"
+            sentence = f"its previous state is not restored yet: {error}; the next reconcile tries again"
             return StepResult(tuple(self.log.end(entry, Outcome.FAILED, sentence) for entry in entries))
         if deployment.version != change.version:
             return None
@@ -134,7 +134,7 @@ class StatePartitions:
         return self._given_up(deployment, change.before, change.former, error, next(iter(entries), None))
 
     def _judged(self, deployment: Deployment, change: Repartition) -> Repartition:
-        """Note that a change stays, as a driver has committed with it, or why it shall not."""
+        """Record that a change stays because a driver has committed with it, or why it must be undone."""
         if change.phase in (Phase.KEPT, Phase.UNDONE):
             return change
         if change.phase is not Phase.CHANGED:
@@ -161,29 +161,29 @@ class StatePartitions:
         return None if deployment is None else deployment.apps.get(self.drivers.app)
 
     def _told(self) -> tuple[QueryCheckpoint, ...]:
-        """Return the checkpoints that a driver last told of; empty if none ever did."""
+        """Return the checkpoints that a driver last reported; empty if none ever did."""
         return next((record.checkpoints for record in self.drivers.records() if record.checkpoints), ())
 
     def _stateful(self) -> tuple[QueryCheckpoint, ...]:
-        """Return those of queries that keep state, but for checkpoints that were taken away since."""
+        """Return the checkpoints of stateful queries, except for checkpoints that were removed since."""
         return tuple(c for c in self._told() if c.partitions and not _taken_away(c.folder))
 
     def _refusal(self, deployment: Deployment) -> str | None:
-        """Return why the state cannot be repartitioned, as far as that shows without touching it."""
+        """Return why the state cannot be repartitioned, as far as this is known without touching it."""
         if deployment.join is not None:
             return "the workers of a join keep the partitions of its first start"
         if not self._told():
-            return "it is not known where its queries keep their state: no driver of this release has run a batch"
+            return "its checkpoints are not known yet: no driver of this release has run a batch"
         for checkpoint in self._stateful():
             provider = checkpoint.provider.rpartition(".")[2]
             if provider != REPARTITIONED:
-                return f"{checkpoint.query} keeps its state in {provider}, and Spark repartitions {REPARTITIONED} only"
+                return f"{checkpoint.query} keeps its state in {provider}; Spark can repartition only {REPARTITIONED}"
             if checkpoint.sink.startswith(FILE_SINK):
-                return f"{checkpoint.query} writes to {checkpoint.sink}, whose log may leave out no batch"
+                return f"{checkpoint.query} writes to {checkpoint.sink}, whose log must contain every batch"
         return None
 
     def _objection(self, deployment: Deployment, change: Repartition) -> str | None:
-        """Return why state that no driver has committed with shall not stay as it is now."""
+        """Return why repartitioned state, which no driver has committed with yet, must be undone."""
         wanted = deployment.apps.get(self.drivers.app)
         if not deployment.running or wanted is None:
             return None
@@ -195,7 +195,7 @@ class StatePartitions:
         return failures.error or "its driver failed"
 
     def _committed(self, change: Repartition) -> bool:
-        """Return whether a driver has committed a batch since."""
+        """Return whether a driver has committed a batch since the change."""
         later = (record for record in self.drivers.records() if record.generation >= change.generation)
         return any(record.last_commit_at is not None for record in later)
 
@@ -205,7 +205,7 @@ class StatePartitions:
         """Record that a change of the number was given up, and go back to the content before it."""
         sentence = f"its state stays in {number} partitions: {error.rstrip('. ')}"
         ended = () if entry is None else (self.log.end(entry, Outcome.ROLLED_BACK, sentence),)
-        reason = f"Version {deployment.version} failed ({sentence}); back to the content of version {before}."
+        reason = f"Version {deployment.version} failed ({sentence}); restored the content of version {before}."
         go_back(self.drivers.deployments, deployment, before, reason, self.quota)
         return StepResult(ended, again=True)
 
@@ -213,7 +213,7 @@ class StatePartitions:
         return tuple(entry for entry in self.log.open_entries() if entry.generation == change.generation)
 
     def _run(self, verb: Verb, change: Repartition) -> bool:
-        """Have the job do something, and return whether it has ended."""
+        """Let the job do something; return whether it has ended."""
         content = self._content(change.version)
         if content is None:
             return True
@@ -221,9 +221,9 @@ class StatePartitions:
         return self._ended(self.launcher.repartition(content, app, change.generation, verb, folder))
 
     def _ended(self, started: tuple[ProcessId, ...] = ()) -> bool:
-        """Wait for the job, killed after the time that a batch may take; False if it goes on and nobody can wait."""
+        """Wait for the job, and kill it after the time that a batch may take; False if it runs longer than the wait."""
         folder = self.drivers.folder
-        # who has just been started is not in the process table by its words yet
+        # the process table does not show the command line of a process that has just been started
         while processes := {*(p for p in started if p.alive()), *repartition.running(folder)}:
             if max(process.age_s() for process in processes) > self.launcher.spec.batch_deadline_s:
                 for process in processes:
@@ -236,6 +236,6 @@ class StatePartitions:
 
 
 def _taken_away(folder: str) -> bool:
-    """Return whether a checkpoint on this machine is not there any more: its query begins anew."""
+    """Return whether a checkpoint on this machine is gone; its query then starts from scratch."""
     local = folder.startswith(("file:", "/"))
     return local and not Path("/" + folder.removeprefix("file:").lstrip("/")).exists()

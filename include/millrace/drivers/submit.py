@@ -1,4 +1,4 @@
-"""How a driver is started: the argument list of spark-submit, its environment, and a process of its own session."""
+"""How a driver is started: the arguments of spark-submit, its environment, and a process in its own session."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""What suits small micro-batches on Delta; a pipeline's own ``submit.conf`` wins, its script does not."""
+"""Settings for small micro-batches on Delta. A pipeline's own ``submit.conf`` overrides them; its script does not."""
 
 JOINED = {
     "spark.driver.extraJavaOptions": " ",
     "spark.driver.extraClassPath": os.pathsep,
     "spark.executor.extraJavaOptions": " ",
     "spark.executor.extraClassPath": os.pathsep,
-    # Python workers cannot start without ours
+    # without Millrace's path, Python workers cannot start
     "spark.executorEnv.PYTHONPATH": os.pathsep,
 }
-"""Settings that a pipeline's own value is added to, because ours are needed and do not contradict it."""
+"""Settings to which a pipeline's value is appended, because Millrace's own is needed and does not contradict it."""
 
 LISTS = {"--packages": "spark.jars.packages", "--jars": "spark.jars", "--py-files": "spark.submit.pyFiles"}
-"""Options of spark-submit that replace what the settings of the same meaning say."""
+"""Options of spark-submit that replace the settings of the same meaning."""
 
 LOOPBACK_CONF = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
 LOOPBACK_VARIABLE = "SPARK_LOCAL_IP"
-"""They keep a driver on this machine to itself."""
+"""These keep a driver's ports private to this machine."""
 
 HADOOP_CONF = frozenset({"HADOOP_CONF_DIR", "YARN_CONF_DIR"})
-"""Either tells spark-submit where YARN is."""
+"""With either of these variables, spark-submit finds YARN."""
 
 NOT_INHERITED = (
     *("AIRFLOW", "_AIRFLOW", "MLFLOW_", "OPENBLAS_", "PYSPARK_", "_PYSPARK"),
     *("SPARK_ENV_LOADED", "PYTHONPATH", "PYTHONHASHSEED"),
 )
-"""Variables, by their beginning, that are the reconciler's caller's and not a driver's, secrets among them."""
+"""Prefixes of variables that belong to the reconciler's caller and not to a driver, including secrets."""
 
 
 def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments) -> list[str]:
-    """Return the argument list that starts a driver; nothing in it ever passes a shell.
+    """Return the argument list that starts a driver. It runs without a shell.
 
     Raises:
-        MillraceError: If an argument holds a character that spark-submit's own shell script cannot pass on.
+        MillraceError: If an argument contains a character that spark-submit's own shell script cannot pass on.
     """
     submit = _submit(app)
     argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
@@ -83,12 +83,12 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     for argument in argv:
         if "\0" in argument or "\r" in argument:
             remedy = "Pass such text in a file or an environment variable."
-            raise MillraceError("args", argument, "text without NUL and carriage return", remedy)
+            raise MillraceError("args", argument, "text without NUL or carriage return", remedy)
     return argv
 
 
 def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
-    """Return the Spark settings of a driver: Millrace's, the pipeline's over them, and what a Deployment fixes."""
+    """Return the Spark settings of a driver: Millrace's, overridden by the pipeline's, and what a Deployment fixes."""
     submit = _submit(app)
     merged = {**DEFAULTS, **options.conf}
     if app.executor is not None:
@@ -97,7 +97,7 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
         if same_paths:
             merged |= local_executor_conf(options.conf, (script_path(app).parent, SOURCES))
     elif submit.master == LOCAL:
-        merged["spark.authenticate"] = "true"  # it listens on a port, and makes a secret that nobody else knows
+        merged["spark.authenticate"] = "true"  # it listens on a port and generates its own secret
     else:  # deployed by a release up to 0.1
         merged["spark.cores.max"] = str(app.slots)
     for key, value in submit.conf.items():
@@ -114,12 +114,12 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     """Return a driver's environment.
 
     Args:
-        options: The installation's part.
+        options: The installation's settings.
         app: The app; its ``submit.env`` wins.
-        inherited: The caller's environment, of which Airflow's and a surrounding Spark's variables are dropped.
+        inherited: The caller's environment. Variables of Airflow and of a surrounding Spark are dropped.
 
     Raises:
-        MillraceError: If a secret cannot be had, or others can read its file too, or nobody says where YARN is.
+        MillraceError: If a secret cannot be read, others can read its file, or YARN's address is not set.
     """
     submit = _submit(app)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
@@ -133,7 +133,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     env.update(submit.env)
     if submit.master == YARN and not env.keys() & HADOOP_CONF:
         allowed = f"{' or '.join(sorted(HADOOP_CONF))} for the master yarn"
-        raise MillraceError("submit.env", "neither", allowed, "Name the folder of the cluster's yarn-site.xml.")
+        raise MillraceError("submit.env", "neither", allowed, "Set it to the folder of the cluster's yarn-site.xml.")
     env.update({name: _secret(name, source, options.secret_of) for name, source in submit.secrets.items()})
     return env
 
@@ -142,13 +142,13 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
     """Start a driver as a detached process: own session, files as its only streams.
 
     Args:
-        options: The installation's part.
-        app: What to run.
+        options: The installation's settings.
+        app: The app to run.
         arguments: The driver's own arguments.
-        log: File for everything it prints, appended.
+        log: File to which everything that it prints is appended.
 
     Raises:
-        MillraceError: If spark-submit, the working folder or the log's folder is not there.
+        MillraceError: If spark-submit, the working folder or the log's folder does not exist.
     """
     submit = _submit(app)
     folder = Path(submit.cwd).expanduser() if submit.cwd else arguments.script.parent
@@ -160,17 +160,17 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
 def start_repartition(
     options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path, log: Path
 ) -> subprocess.Popen[bytes]:
-    """Start the job that gives an app's state another number of partitions, beside the caller, as a detached process.
+    """Start the job that repartitions an app's state, as a detached process.
 
     Args:
-        options: The installation's part.
+        options: The installation's settings.
         app: The app; its settings reach the checkpoints.
-        verb: What the job is to do.
+        verb: What the job does.
         folder: The app's folder under the run folder.
-        log: File for everything it prints, appended.
+        log: File to which everything that it prints is appended.
 
     Raises:
-        MillraceError: If spark-submit or the log's folder is not there.
+        MillraceError: If spark-submit or the log's folder does not exist.
     """
     env = environment(options, _without_executors(app), os.environ)
     return _spawn(repartition_command(options, app, verb, folder), folder, env, log)
@@ -180,9 +180,9 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
     """Return the argument list that starts the job on this machine, with the app's settings but no executors.
 
     Args:
-        options: The installation's part.
+        options: The installation's settings.
         app: The app.
-        verb: What the job is to do.
+        verb: What the job does.
         folder: The app's folder under the run folder.
     """
     submit, local = _submit(app), _without_executors(app)
@@ -193,16 +193,16 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
 
 
 def _jars(options: SubmitOptions, submit: Submit) -> list[str]:
-    """Return a pipeline's own jars, and those of the connectors that it asks for."""
+    """Return a pipeline's own jars, and those of the connectors that it names."""
     for name in submit.connectors:
         if name not in options.connectors:
             remedy = f"Run ./millrace setup {name}."
-            raise MillraceError("submit.connectors", name, "a connector whose jars were fetched", remedy)
+            raise MillraceError("submit.connectors", name, "a connector with installed jars", remedy)
     return [*submit.jars, *(str(jar) for name in submit.connectors for jar in options.connectors[name])]
 
 
 def _settings(merged: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return settings as arguments; options that have several values get those of the settings that they replace."""
+    """Return settings as arguments; list options include the values of the settings that they replace."""
     kept = {key: value for key, value in merged.items() if key not in LISTS.values()}
     words = conf_words(kept)
     for option, key in LISTS.items():
@@ -217,27 +217,25 @@ def _secret(name: str, source: str, secret_of: SecretOf | None) -> str:
     if not source.startswith(FROM_AIRFLOW):
         value = _content(key, Path(source).expanduser())
     elif secret_of is None:
-        remedy = "The runner and commands in a shell have no Airflow to ask: name a file of mode 0600."
-        raise MillraceError(key, source, "a file, where no Airflow task starts the driver", remedy)
+        remedy = "The runner and shell commands cannot read Airflow's secrets: name a file with mode 0600."
+        raise MillraceError(key, source, "a file, if no Airflow task starts the driver", remedy)
     else:
         value = secret_of(source)
     if not value or "\0" in value:
-        raise MillraceError(key, source, "what holds a text without NUL", "Write the value to it.")
+        raise MillraceError(key, source, "a secret that is not empty and has no NUL", "Write the value to it.")
     return value
 
 
 def _content(key: str, file: Path) -> str:
-    """Return a file's content without the line end, as editors leave one."""
+    """Return a file's content without the line end that editors add."""
     try:
         open_to_others = file.stat().st_mode & 0o077
         value = file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "no UTF-8 text"
-        raise MillraceError(
-            key, f"{file}: {reason}", "a file that can be read", "Create it or correct the path."
-        ) from None
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise MillraceError(key, f"{file}: {reason}", "a readable file", "Create it or correct the path.") from None
     if open_to_others:
-        raise MillraceError(key, str(file), "a file that only its owner can read", f"Run chmod 600 {file}.")
+        raise MillraceError(key, str(file), "a file that only its owner can read", f"Run: chmod 600 {file}")
     return value
 
 
@@ -255,7 +253,7 @@ def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path)
                 start_new_session=True,
             )
     except OSError as error:
-        raise MillraceError("spark-submit", argv[0], "a program that can be started", str(error)) from error
+        raise MillraceError("spark-submit", argv[0], "an executable program", str(error)) from error
 
 
 def script_path(app: AppDeployment) -> Path:

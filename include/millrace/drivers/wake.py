@@ -1,4 +1,4 @@
-"""Which pipelines the reconciler has to look at now, because a driver has ended and is to be started again."""
+"""Finds the pipelines that the reconciler must check now, because an ended driver is to be started again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from millrace.run_folder.discovery import python_driver
 from millrace.run_folder.driver_records import ENDED, DriverState
 
 LOOK = timedelta(seconds=5)
-"""How often the lake is asked about a driver that has ended: its wait may last an hour."""
+"""Interval at which the lake is queried about an ended driver: its wait may last an hour."""
 REPEAT = timedelta(seconds=20)
-"""When a pipeline is named again that was named and has not been started since."""
+"""Time after which a pipeline is named again if it has not been started since."""
 
 
 @dataclass
 class Wake:
-    """Watches the run folder; asks the lake only about drivers that have ended.
+    """Watches the run folder; queries the lake only about drivers that have ended.
 
     Attributes:
         run_dir: Folder of records, locks and generations.
-        lake: Where the Deployments are.
+        lake: Contains the Deployments.
     """
 
     run_dir: Path
@@ -34,7 +34,7 @@ class Wake:
     _next_look: dict[str, datetime] = field(default_factory=dict)
 
     def due(self, now: datetime) -> tuple[str, ...]:
-        """Return the pipelines of which a driver is to be started now; each is named once in :data:`REPEAT`.
+        """Return the pipelines with a driver to start now; each is named once per :data:`REPEAT`.
 
         Raises:
             MillraceError: If the lake cannot be read.
@@ -46,7 +46,7 @@ class Wake:
         return tuple(name for name, apps in sorted(ended.items()) if self._is_due(name, apps, now))
 
     def _ended(self) -> Iterator[tuple[str, str]]:
-        """Yield the apps whose newest driver failed, or is gone without a word."""
+        """Yield the apps whose newest driver failed, or ended without a report."""
         for folder in sorted({record.parent for record in self.run_dir.glob("*/*/generation-*.json")}):
             newest = driver_records.newest(self.run_dir, folder.parent.name, folder.name)
             if newest is None:

@@ -1,8 +1,8 @@
-"""What holds for one micro-batch of a join: settings, clocks, who keeps which block, who hands tuples to whom.
+"""Plan of one join micro-batch: settings, clocks, which worker keeps which block, and which tuples move.
 
-All tasks of a batch read the same plan, and a batch that is repeated after a crash reads it again: so it keeps, sheds
-and drops the very same tuples. A plan is written at the end of the batch before, next to the query's checkpoint; the
-names and fields of its files (``terms-*``, ``handed-*``) are part of that checkpoint.
+All tasks of a batch read the same plan. A batch that Spark repeats after a crash reads it again, so it keeps, sheds and
+drops exactly the same tuples. Each plan is written at the end of the previous batch, next to the query's checkpoint.
+The names and fields of its files (``terms-*``, ``handed-*``) are part of that checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 
 RETAINED = 8
-"""Batches whose plans stay: Spark repeats the last one at most, the others are for people."""
+"""Number of batch plans to keep. Spark repeats at most the last one; the others help with debugging."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class BatchPlan:
     Attributes:
         batch_id: Spark's batch id, >= 0.
         settings: Workers, block size and shed ratio.
-        clocks: Newest event time seen before the batch, microseconds since 1970, of each stream that had a tuple.
-        sizes: Tuples of the window at each worker, as if the moves were made.
+        clocks: Newest event time of each stream before the batch, microseconds since 1970; no entry without tuples.
+        sizes: Window tuples per worker, as if the moves were already made.
         moves: Tuples to hand over at the end of the batch.
-        handed: Pairs (target, source) of workers that handed something over at the end of the batch before.
+        handed: Pairs (target, source) of workers with a hand-over at the end of the previous batch.
     """
 
     batch_id: int
@@ -53,7 +53,7 @@ class BatchPlan:
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """Workers that every new tuple has to meet: those that keep new ones, and those that still keep old ones."""
+        """Return the workers that every new tuple must reach: those that keep new tuples or still hold old ones."""
         old = {i for i, size in enumerate(self.sizes) if size}
         targets, sources = (t for t, _ in self.handed), (m.source for m in self.moves)
         return tuple(sorted({*range(self.settings.workers), *old, *targets, *sources}))
@@ -61,8 +61,8 @@ class BatchPlan:
     def place(self, blocks: Sequence[Block]) -> list[int]:
         """Return the worker that keeps each block, by the forwarding condition of MP-2PF.
 
-        All workers of a batch work this out for themselves, from the same blocks in the same order. The first stream
-        enters the chain on the left, the others on the right.
+        Each worker computes this on its own, from the same blocks in the same order. The first stream enters the chain
+        on the left, the other streams on the right.
 
         Args:
             blocks: All blocks of the batch, in their order.
@@ -71,7 +71,7 @@ class BatchPlan:
         sizes = [*self.sizes[:count], *[0] * (count - len(self.sizes))]
         homes = []
         for block in blocks:
-            # a short block travels as a full one would: the condition knows one block size
+            # a short block is placed like a full one: the condition knows only one block size
             home = resting_place(sizes, "right" if block.stream else "left", self.settings.block)
             sizes[home] += block.rows
             homes.append(home)
@@ -79,14 +79,14 @@ class BatchPlan:
 
 
 def level(sizes: Sequence[int], workers: int, block: int) -> tuple[Move, ...]:
-    """Return the moves after which workers below ``workers`` keep the same number of tuples, and the others none.
+    """Return the moves that give each worker below ``workers`` the same number of tuples, and the other workers none.
 
-    Nothing moves while all is level to within a block.
+    Returns no moves if all workers are level to within one block.
 
     Args:
         sizes: Tuples at each worker.
         workers: m.
-        block: Tuples of a block.
+        block: Tuples per block.
     """
     all_sizes = [*sizes, *[0] * (workers - len(sizes))]
     staying = all_sizes[:workers]
@@ -110,7 +110,7 @@ def level(sizes: Sequence[int], workers: int, block: int) -> tuple[Move, ...]:
 
 
 def sizes_after(sizes: Sequence[int], moves: Sequence[Move]) -> tuple[int, ...]:
-    """Return the tuples at each worker once moves are made."""
+    """Return the tuples per worker after the moves."""
     after = [*sizes, *[0] * (max((m.target for m in moves), default=-1) + 1 - len(sizes))]
     for move in moves:
         after[move.source] -= move.tuples
@@ -119,12 +119,12 @@ def sizes_after(sizes: Sequence[int], moves: Sequence[Move]) -> tuple[int, ...]:
 
 
 def sizes_before(sizes: Sequence[int], moves: Sequence[Move], workers: int) -> list[int]:
-    """Return the tuples at each worker while moves are not made yet, for ``workers`` at least.
+    """Return the tuples per worker before the moves, for at least ``workers`` workers.
 
     Args:
-        sizes: What :func:`sizes_after` returned.
+        sizes: Result of :func:`sizes_after`.
         moves: The same moves.
-        workers: Length of the result at least.
+        workers: Minimum length of the result.
     """
     before = [*sizes, *[0] * (workers - len(sizes))]
     for move in moves:
@@ -135,10 +135,10 @@ def sizes_before(sizes: Sequence[int], moves: Sequence[Move], workers: int) -> l
 
 @dataclass(frozen=True)
 class BatchPlans:
-    """The plans of a query's batches, and what its workers hand over between two of them.
+    """Store the plans of a query's batches, and the tuples that its workers hand over between batches.
 
     Attributes:
-        folder: A folder that driver and executors see, beside the checkpoint.
+        folder: A folder next to the checkpoint that the driver and the executors can access.
     """
 
     folder: Path
@@ -147,16 +147,16 @@ class BatchPlans:
         """Return the plan of a batch.
 
         Raises:
-            MillraceError: If it is not there.
+            MillraceError: If the plan does not exist.
         """
         try:
             return from_json(BatchPlan, self._file(batch_id).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            remedy = "The folder belongs to the query's checkpoint: bring both back, or start with an empty checkpoint."
+            remedy = "The folder belongs to the query's checkpoint: restore both, or start with an empty checkpoint."
             raise MillraceError("plan of a batch", str(self._file(batch_id)), "a file", remedy) from None
 
     def write(self, batch: BatchPlan) -> None:
-        """Store the plan of the next batch; a repeated batch may write it again, as the next has not begun."""
+        """Store the plan of the next batch. A repeated batch may overwrite it, because the next one has not started."""
         write_atomically(self._file(batch.batch_id), to_json(batch), mode=None, key="checkpoint")
         for kind in ("terms", "handed"):
             for old in self.folder.glob(f"{kind}-*"):
@@ -164,16 +164,16 @@ class BatchPlans:
                     old.unlink(missing_ok=True)
 
     def begin(self, settings: JoinSettings) -> None:
-        """Store the plan of the very first batch, unless there are some."""
+        """Store the plan of the very first batch, unless a plan exists."""
         if not self._file(0).exists() and not any(self.folder.glob("terms-*")):
             self.write(BatchPlan(0, settings))
 
     def hand(self, batch_id: int, target: int, source: int, tuples: bytes) -> None:
-        """Store what a worker receives from another at the start of a batch."""
+        """Store the tuples that a worker receives from another at the start of a batch."""
         write_atomically(self._handed(batch_id, target, source), tuples, mode=None, key="checkpoint")
 
     def handed(self, batch_id: int, target: int, source: int) -> bytes:
-        """Return what a worker receives from another at the start of a batch."""
+        """Return the tuples that a worker receives from another at the start of a batch."""
         return self._handed(batch_id, target, source).read_bytes()
 
     def _file(self, batch_id: int) -> Path:

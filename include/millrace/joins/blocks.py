@@ -1,6 +1,6 @@
-"""Blocks of tuples on their way from the router to the workers, and sets of tuples that workers keep and hand over.
+"""Blocks of tuples that the router sends to the workers, and sets of tuples that workers keep and hand over.
 
-A block is serialised once and sent to each worker, so what a tuple costs on the way falls with the block size.
+A block is serialised once and sent to each worker, so larger blocks make each tuple cheaper to send.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import pyarrow as pa
 Times = npt.NDArray[np.int64]
 
 NEVER = np.iinfo(np.int64).min
-"""Newest event time of a block in which no tuple has one."""
+"""Newest event time of a block if no tuple has an event time."""
 
 
 class Block(NamedTuple):
-    """A block on its way to a worker.
+    """A block that the router sends to a worker.
 
     Attributes:
         stream: Number of its stream.
-        part: Number of the router's task that cut it.
-        number: Its number there.
-        rows: Tuples in it.
-        late: Tuples that came too late and are dropped.
-        newest: Newest event time among all that came with it.
+        part: Number of the router task that cut it.
+        number: Its number within that task.
+        rows: Number of tuples.
+        late: Tuples dropped because they were too late or had no event time.
+        newest: Newest event time, shed and late tuples included.
         tuples: Its tuples, serialised.
-        shed: Event times of the tuples that were shed, serialised.
+        shed: Event times of the shed tuples, serialised.
     """
 
     stream: int
@@ -46,12 +46,12 @@ class Block(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """What all workers order the blocks of a batch by."""
+        """Key by which all workers sort the blocks of a batch."""
         return self.stream, self.part, self.number
 
     @property
     def shed_rows(self) -> int:
-        """Tuples that were shed."""
+        """Number of shed tuples."""
         return len(self.shed) // 8
 
 
@@ -59,18 +59,18 @@ _TYPES = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
 _COLUMNS = ("int", "int", "int", "int", "int", "long", "binary", "binary")
 _FIELDS = (("key", "int"), *zip(Block._fields, _COLUMNS, strict=True))
 ARROW = pa.schema([(name, _TYPES[kind]) for name, kind in _FIELDS])
-"""A worker's key and a block for it, a column each."""
+"""Arrow schema of a worker's key and a block for it."""
 DDL = ", ".join(f"{name} {kind}" for name, kind in _FIELDS)
-"""The same as Spark writes it."""
+"""The same schema as Spark DDL."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Tuples of a stream that a worker keeps, and what it would keep had nothing been shed.
+    """Tuples of a stream that a worker keeps, and the event times of those it would have kept without shedding.
 
     Attributes:
         tuples: The tuples.
-        shed: Event times of those that were shed.
+        shed: Event times of the shed tuples.
     """
 
     tuples: pa.Table
@@ -78,17 +78,17 @@ class Kept:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing, not even something shed."""
+        """Whether the set has neither kept nor shed tuples."""
         return not self.tuples.num_rows and not len(self.shed)
 
 
 def concat(sets: list[Kept]) -> Kept:
-    """Return several sets of a stream, at least one, as one."""
+    """Combine several sets of one stream, at least one."""
     return Kept(pa.concat_tables([s.tuples for s in sets]), np.concatenate([s.shed for s in sets]))
 
 
 def pack(tuples: pa.Table) -> bytes:
-    """Serialise tuples of a known schema; none become nothing."""
+    """Serialise tuples of a known schema; no tuples become empty bytes."""
     if not tuples.num_rows:
         return b""
     (batch,) = tuples.combine_chunks().to_batches()
@@ -96,7 +96,7 @@ def pack(tuples: pa.Table) -> bytes:
 
 
 def unpack(tuples: bytes, schema: pa.Schema) -> pa.Table:
-    """Return what :func:`pack` wrote."""
+    """Restore tuples from :func:`pack`."""
     batches = [pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)] if tuples else []
     return pa.Table.from_batches(batches, schema)
 
@@ -107,19 +107,19 @@ def pack_times(times: Times) -> bytes:
 
 
 def unpack_times(times: bytes) -> Times:
-    """Return what :func:`pack_times` wrote."""
+    """Restore event times from :func:`pack_times`."""
     return np.frombuffer(times, "<i8").astype(np.int64, copy=False)
 
 
 def pack_kept(sets: Mapping[int, Kept]) -> bytes:
-    """Serialise tuples of several streams, by stream number, to be handed over."""
+    """Serialise the tuples of several streams for a hand-over, by stream number."""
     parts = [(number, pack(k.tuples), pack_times(k.shed)) for number, k in sorted(sets.items())]
     head = json.dumps([[number, len(tuples), len(shed)] for number, tuples, shed in parts]).encode()
     return len(head).to_bytes(4, "little") + head + b"".join(tuples + shed for _, tuples, shed in parts)
 
 
 def unpack_kept(content: bytes, schemas: Mapping[int, pa.Schema]) -> dict[int, Kept]:
-    """Return what :func:`pack_kept` wrote."""
+    """Restore tuples from :func:`pack_kept`."""
     at = 4 + int.from_bytes(content[:4], "little")
     head: list[Any] = json.loads(content[4:at])
     sets = {}
@@ -131,12 +131,12 @@ def unpack_kept(content: bytes, schemas: Mapping[int, pa.Schema]) -> dict[int, K
 
 
 class HandOver(NamedTuple):
-    """Tuples on their way from one worker to another.
+    """Tuples that one worker hands to another.
 
     Attributes:
-        source: Who gives them.
-        tuples: How many.
-        content: They, serialised.
+        source: Worker that hands them over.
+        tuples: Number of tuples.
+        content: The tuples, serialised.
     """
 
     source: int
@@ -149,7 +149,7 @@ class HandOver(NamedTuple):
 
     @classmethod
     def read(cls, content: bytes) -> HandOver:
-        """Return what :meth:`write` wrote."""
+        """Restore a hand-over from :meth:`write`."""
         head = struct.calcsize("<iq")
         source, tuples = struct.unpack("<iq", content[:head])
         return cls(source, tuples, content[head:])

@@ -17,14 +17,14 @@ TIME = "_time"
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """What router, workers and sink share for as long as the query runs.
+    """What router, workers and sink share while the query runs.
 
     Attributes:
         definition: The join.
-        schemas: Arrow schema of each stream's tuples, times and conditions included, by stream.
+        schemas: Arrow schema of each stream's tuples, including times and conditions, by stream.
         folder: Folder of the batch plans.
-        keys: State key of each worker: Spark's hash brings each to a partition of its own.
-        numbers: Number of each stream, by name, in the order of the definition.
+        keys: State key of each worker. Spark's hash maps each key to its own partition.
+        numbers: Number of each stream by name, in the order of the definition.
     """
 
     definition: JoinDefinition
@@ -38,20 +38,20 @@ class JoinPlan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the streams, by their numbers."""
+        """Names of the streams, in the order of their numbers."""
         return tuple(self.numbers)
 
     def bounded(self, settings: JoinSettings) -> JoinSettings:
-        """Return settings that the query can obey: each worker needs a partition of state."""
+        """Limit the settings to what the query can do: each worker needs its own state partition."""
         workers = min(max(settings.workers, 1), len(self.keys))
         block = min(max(settings.block, 1), max(1, self.definition.capacity // 2))
         return JoinSettings(workers, block, min(max(settings.shed, 0.0), 1.0))
 
     def oldest_live(self, clocks: Mapping[str, int]) -> dict[str, int | None]:
-        """Return the oldest event time of each stream that can still find partners; None where all can.
+        """Return the oldest event time of each stream that can still find partners; None if all tuples can.
 
-        A partner may come as late as its own stream allows, so a stream that stands still, or whose clock is behind,
-        keeps the tuples that wait for it.
+        A partner may be as late as its own stream allows. If a stream stops or its clock falls behind, the other
+        streams therefore keep the tuples that wait for it.
 
         Args:
             clocks: Newest event time by stream, microseconds.
@@ -68,21 +68,21 @@ class JoinPlan:
         return {stream: _least(of_stream) for stream, of_stream in bounds.items()}
 
     def result_columns(self, stream: str) -> list[tuple[str, pa.DataType]]:
-        """Return the columns of a stream that results have, and their types."""
+        """Return the names and types of a stream's columns in the results."""
         columns = next(s.columns for s in self.definition.streams if s.name == stream)
         schema = self.schemas[stream]
         return [("time", pa.timestamp("us", "UTC")), *((name, schema.field(name).type) for name in columns)]
 
     def result_schema(self, task: JoinTask) -> pa.Schema:
-        """Return the schema of a task's results: ``left_`` and ``right_`` before each stream's columns and its time."""
+        """Return the schema of a task's results; ``left_`` and ``right_`` prefix each stream's columns and time."""
         sides = (("left", task.left), ("right", task.right))
         return pa.schema([(f"{side}_{name}", kind) for side, of in sides for name, kind in self.result_columns(of)])
 
     def check_keys(self) -> None:
-        """Refuse tasks whose key columns cannot be compared.
+        """Check that each task's key columns can be compared.
 
         Raises:
-            MillraceError: If a column is missing or two are of different types.
+            MillraceError: If a column is missing or two columns have different types.
         """
         for task in self.definition.tasks:
             at = f"tasks.{task.name}.on"

@@ -1,4 +1,4 @@
-"""A join's two links to the lake: settings come from the pipeline's newest Deployment, figures of each batch go out."""
+"""A join's two links to the lake: read settings from the newest Deployment, write the figures of each batch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from millrace.model.join import JoinSettings
 LOG = logging.getLogger(__name__)
 WORKERS, STREAMS = "telemetry/workers", "telemetry/streams"
 MOST_ROWS = 100_000
-"""Rows kept while the lake cannot be written; then the oldest go."""
+"""Rows to keep while the lake cannot be written. Beyond that, the oldest rows are dropped."""
 
 
 class DeployedSettings:
-    """Follows a pipeline's Deployments; the last settings hold while there is none or the lake cannot be read.
+    """Follow a pipeline's Deployments; keep the last settings if there is none or the lake cannot be read.
 
     Args:
-        lake: Where the Deployments are.
-        pipeline: Whose.
-        first: What holds until one was read.
+        lake: Lake with the Deployments.
+        pipeline: Name of the pipeline.
+        first: Settings to use until a Deployment has been read.
     """
 
     def __init__(self, lake: Lake, pipeline: str, first: JoinSettings) -> None:
@@ -38,7 +38,7 @@ class DeployedSettings:
         try:
             newest = self._followed.read()
         except MillraceError as error:
-            LOG.warning("The join stays as it is set: %s", error)
+            LOG.warning("The join keeps its settings: %s", error)
             return self._last
         if newest is not None and newest.join is not None:
             self._last = newest.join
@@ -46,11 +46,11 @@ class DeployedSettings:
 
 
 class JoinTelemetry:
-    """Writes the reports of each batch, one row a worker and one a stream; a lake that is down never stops the stream.
+    """Write the reports of each batch, one row per worker and one per stream; a failed write never stops the stream.
 
     Args:
-        lake: Where.
-        pipeline: Whose.
+        lake: Lake to write to.
+        pipeline: Name of the pipeline.
         app: Name of the app.
         generation: Start number of the driver, >= 1.
         capacity: W.
@@ -65,7 +65,7 @@ class JoinTelemetry:
         self._waiting: dict[str, list[tuple[int, dict[str, Any]]]] = {WORKERS: [], STREAMS: []}
 
     def __call__(self, query: str, batch: BatchPlan, reports: Sequence[WorkerReport]) -> None:
-        """Write what a batch's workers did, and what could not be written before."""
+        """Write the reports of a batch, and any rows that could not be written before."""
         if not reports:
             return
         known = {**self._app, "time": datetime.now(UTC)}
@@ -98,14 +98,14 @@ class JoinTelemetry:
     def _write(self, name: str, series: str) -> None:
         table, waiting = self._tables[name], self._waiting[name]
         try:
-            reached = table.committed([series]).get(series, -1)  # a batch that Spark repeats is there already
+            reached = table.committed([series]).get(series, -1)  # the rows of a repeated batch are already there
             rows = [row for batch_id, row in waiting if batch_id > reached]
             if rows:
                 table.append(rows, {series: max(batch_id for batch_id, _ in waiting)})
             waiting.clear()
         except Fenced as outcome:
             waiting.clear()
-            LOG.warning("Figures of a stale driver are discarded: %s", outcome)
+            LOG.warning("Discarding figures of an outdated driver: %s", outcome)
         except (Conflict, MillraceError) as error:
             del waiting[:-MOST_ROWS]
-            LOG.warning("%s waits, the join goes on: %s", name, error)
+            LOG.warning("%s cannot be written yet; the join continues: %s", name, error)

@@ -1,4 +1,4 @@
-"""Pairs of two sets of tuples that a task's predicate accepts, found by sorting instead of comparing each with each."""
+"""Find the pairs of two sets of tuples that a task's predicate accepts, by sorting instead of comparing all pairs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from millrace.joins.join_plan import TIME, micros
 from millrace.model.join import JoinTask
 
 MOST_PAIRS = 1 << 20
-"""Pairs that are built at once, so that a task that matches much needs no more memory."""
+"""Pairs built at once. Limits the memory of a task with many matches."""
 
 Ints = npt.NDArray[np.int64]
 
 
 def condition(task: str, side: str) -> str:
-    """Return the column that says whether a tuple meets a task's condition on one side."""
+    """Return the name of the column that shows if a tuple meets a task's condition on one side."""
     return f"_{side}_{task}"
 
 
 def pairs(task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the matching pairs as row numbers of the left and of the right, in portions of bounded size.
+    """Yield the matching pairs as row numbers of the left and of the right tuples, in portions of limited size.
 
     Args:
         task: The predicate.
-        left: Tuples with :data:`TIME`, the columns of the task and, where it has one, its condition.
-        right: The same of the other side.
+        left: Tuples with :data:`TIME`, the task's columns and its condition, if it has one.
+        right: The same for the other side.
     """
     rows_l, rows_r = _meets(left, condition(task.name, "left")), _meets(right, condition(task.name, "right"))
     left, right = left.take(rows_l), right.take(rows_r)
@@ -40,7 +40,7 @@ def pairs(task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[tuple[Int
         return
     rows_l, keys_l, time_l = rows_l[valid_l], keys_l[valid_l], _times(left)[valid_l]
     rows_r, keys_r, time_r = rows_r[valid_r], keys_r[valid_r], _times(right)[valid_r]
-    # times become ranks among the right's, so that key and time fit one number whatever they are
+    # replace times by their ranks on the right side: key and time then always fit into one number
     ordered = np.sort(time_r)
     span = len(ordered) + 1
     place = keys_r * span + np.searchsorted(ordered, time_r, "left")
@@ -65,12 +65,12 @@ def pairs(task: JoinTask, left: pa.Table, right: pa.Table) -> Iterator[tuple[Int
 def _meets(tuples: pa.Table, column: str) -> Ints:
     if column not in tuples.column_names:
         return np.arange(tuples.num_rows)
-    # a condition that is unknown is not met
+    # an unknown (null) condition is not met
     return np.flatnonzero(pc.fill_null(tuples[column], False).to_numpy())
 
 
 def _keys(task: JoinTask, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
-    """Return a number for each combination of the key columns' values, the same on both sides; -1 where one is null."""
+    """Return a number per combination of key values, the same on both sides; -1 if any value is null."""
     size = left.num_rows
     keys = np.zeros(size + right.num_rows, np.int64)
     null = np.zeros(len(keys), bool)
@@ -78,7 +78,7 @@ def _keys(task: JoinTask, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
         both = pa.concat_arrays([*left[column_l].chunks, *right[column_r].chunks])
         codes = pc.fill_null(both.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         null |= codes < 0
-        # dense again after each column, so that many columns cannot exceed a number
+        # renumber after each column: the combined codes then never overflow
         _, keys = np.unique(keys * (len(codes) + 1) + codes + 1, return_inverse=True)
     keys = np.where(null, -1, keys)
     return keys[:size], keys[size:]
@@ -89,7 +89,7 @@ def _times(tuples: pa.Table) -> Ints:
 
 
 def _portions(counts: Ints) -> Iterator[tuple[int, int]]:
-    """Yield ranges of lefts with at most :data:`MOST_PAIRS` pairs together, or of a single left with more."""
+    """Yield ranges of left rows with at most :data:`MOST_PAIRS` pairs in total, or a single left row with more."""
     start, ends = 0, np.cumsum(counts)
     while start < len(counts):
         done = ends[start - 1] if start else 0

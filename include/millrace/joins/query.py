@@ -1,4 +1,4 @@
-"""A windowed join of streams as one streaming query; workers, block size and shed ratio change between batches."""
+"""Run a windowed stream join as one streaming query; workers, block size and shed ratio can change between batches."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def start(
     source: Callable[[JoinStream], DataFrame] | None = None,
     available_now: bool = False,
 ) -> StreamingQuery:
-    """Start a join; each task's pairs go to a Delta table of its own, each pair once.
+    """Start a join; write each task's pairs to its own Delta table, each pair once.
 
     Args:
-        spark: The session. Its shuffle partitions at the first start are the most workers that the join can have.
-        definition: What is joined. Checkpoint and results are folders that driver and executors see.
+        spark: The session. Its shuffle partitions at the first start are the join's maximum number of workers.
+        definition: The join. The driver and the executors must be able to access its checkpoint and result folders.
         settings: Returns the settings wanted; called between batches.
-        listener: Takes the query's id, a batch's plan and what each worker did.
+        listener: Called with the query's id, a batch's plan and each worker's report.
         name: The query's name.
-        source: Returns a stream's rows; by default its Delta table's.
-        available_now: End when all that is there at the start has been joined.
+        source: Returns a stream's rows; by default those of its Delta table.
+        available_now: Stop after joining all rows that exist at the start.
 
     Raises:
-        MillraceError: If a column or an expression does not exist, key columns are of different types, or the
+        MillraceError: If a column or an expression does not exist, key columns have different types, or the
             checkpoint belongs to a join of other streams.
     """
     add_modules(spark.sparkContext)
@@ -75,22 +75,22 @@ def start(
 
 
 def add_modules(context: SparkContext) -> None:
-    """Let the Python workers of a driver, which have neither its path nor its folder, import ``millrace``.
+    """Let the Python workers of a driver import ``millrace``, although they have neither its path nor its folder.
 
-    Safe to repeat.
+    Can be called repeatedly.
     """
     if any(ARCHIVE in name for name in context._python_includes):
         return
-    archive = Path(context._temp_dir) / ARCHIVE  # Spark's own folder: gone with the application, and not before
+    archive = Path(context._temp_dir) / ARCHIVE  # Spark deletes its temporary folder when the application ends
     write_modules(archive)
     context.addPyFile(str(archive))
-    # a worker that Spark starts beside the driver, to prepare a stateful operator, is not given the file
+    # Spark does not give the file to the worker it starts next to the driver to prepare a stateful operator
     before = context.environment.get("PYTHONPATH")
     context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(archive), before]))
 
 
 def write_modules(archive: Path) -> None:
-    """Write the package ``millrace`` as an archive that Python imports from."""
+    """Write the package ``millrace`` as an archive that Python can import from."""
     with zipfile.ZipFile(archive, "w") as modules:
         for path in sorted(PACKAGE.rglob("*")):
             # Python finds a package without __init__.py in an archive only if its folder has an entry
@@ -100,7 +100,7 @@ def write_modules(archive: Path) -> None:
 
 @contextmanager
 def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    """Set what a query keeps from its start on; other queries of the session have what they had."""
+    """Set a value that a query keeps from its start, and restore it for the session's other queries."""
     before = spark.conf.get(key, None)
     spark.conf.set(key, value)
     try:
@@ -117,7 +117,7 @@ def _delta(spark: SparkSession) -> Callable[[JoinStream], DataFrame]:
 
 
 def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[JoinStream], DataFrame]) -> DataFrame:
-    """Return a stream's columns with its time, its hash and the conditions of its tasks."""
+    """Return a stream's columns with its time, its hash and its tasks' conditions."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sf
     from pyspark.sql.types import TimestampType
@@ -143,7 +143,7 @@ def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[Join
 
 
 def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame]) -> JoinPlan:
-    """Return the plan; what a checkpoint fixed at its first start stays fixed."""
+    """Return the plan, keeping what the checkpoint fixed at its first start."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schemas = {stream: to_arrow_schema(frame.drop(HASH).schema, timezone="UTC") for stream, frame in rows.items()}
@@ -152,8 +152,8 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
     if facts.exists():
         stored = json.loads(facts.read_text(encoding="utf-8"))
         if stored["streams"] != shapes:
-            remedy = "Name a new checkpoint and new results: the window that this one keeps has other columns."
-            allowed = f"streams {list(stored['streams'])} as then"
+            remedy = "Name a new checkpoint and a new results folder: the stored window has other columns."
+            allowed = f"streams {list(stored['streams'])} with unchanged columns"
             raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
         keys = stored["keys"]
     else:
@@ -166,9 +166,9 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
 
 
 def _keys(spark: SparkSession) -> list[int]:
-    """Return a key for each partition of state that Spark's hash brings there."""
+    """Return a key per state partition that Spark's hash maps there."""
     count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    most = 64 * count  # enough that each partition is hit
+    most = 64 * count  # enough to hit every partition
     hashed = spark.range(0, most, 1, 1).selectExpr("cast(id as int) key", f"pmod(hash(cast(id as int)), {count}) place")
     least = {row["place"]: row["key"] for row in sorted(hashed.collect(), key=lambda row: -row["key"])}
     return [least[place] for place in range(count)]

@@ -1,4 +1,4 @@
-"""From rows of one stream to blocks: drops what is late, sheds a share, cuts the rest, and sends it to every worker."""
+"""Turn the rows of one stream into blocks: drop late rows, shed a share, cut the rest, send blocks to every worker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from millrace.joins.blocks import ARROW, NEVER, Block, pack, pack_times
 from millrace.joins.join_plan import TIME, JoinPlan, micros
 
 HASH = "_hash"
-"""Spark's 64-bit hash of a row: what decides whether it is shed."""
+"""Spark's 64-bit hash of a row. It decides whether the row is shed."""
 GOLDEN = 0.6180339887498949
-"""Moves the shed part of the hash's range from batch to batch, so that no key is always the one to go."""
+"""Shifts the shed part of the hash range from batch to batch, so that no key is always shed."""
 
 
 def sheds(hashes: npt.NDArray[np.int64], batch_id: int, share: float) -> npt.NDArray[np.bool_]:
-    """Say which rows of a batch are shed: by their content, so that a repeated batch sheds the same.
+    """Return which rows of a batch are shed. Depends on their content, so a repeated batch sheds the same rows.
 
     Args:
         hashes: 64-bit hashes of the rows.
@@ -38,7 +38,7 @@ def router(plan: JoinPlan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], 
 
         context = TaskContext.get()
         if context is None:
-            raise RuntimeError("a router runs in a task of Spark only")
+            raise RuntimeError("a router runs only in a Spark task")
         batch = BatchPlans(plan.folder).read(batch_of(context))
         keys, number = [plan.keys[worker] for worker in batch.reach], 0
         for some in rows:
@@ -50,17 +50,17 @@ def router(plan: JoinPlan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], 
 
 
 def batch_of(context: object) -> int:
-    """Return the id of the micro-batch that a task belongs to."""
+    """Return the id of a task's micro-batch."""
     return int(context.getLocalProperty("streaming.sql.batchId"))  # type: ignore[attr-defined]
 
 
 def cut(plan: JoinPlan, stream: str, rows: pa.Table, batch: BatchPlan, part: int, first: int) -> list[Block]:
-    """Cut rows of a stream into blocks, at least one: it counts what was late or shed even if nothing is left.
+    """Cut rows of a stream into blocks: at least one, to carry the late and shed counts even if no rows are left.
 
     Args:
         plan: The join.
         stream: Name of the stream.
-        rows: Its columns, :data:`TIME` and :data:`HASH`.
+        rows: The stream's columns, :data:`TIME` and :data:`HASH`.
         batch: The plan of the batch.
         part: Number of this task.
         first: Number of the first block.
@@ -74,7 +74,7 @@ def cut(plan: JoinPlan, stream: str, rows: pa.Table, batch: BatchPlan, part: int
     tuples = rows.filter(pa.array(on_time & ~shed)).select(schema.names).cast(schema)
     shed_us, size, newest = event_us[shed], batch.settings.block, int(event_us.max(initial=NEVER))
     count = max(1, -(-tuples.num_rows // size))
-    bounds = len(shed_us) * np.arange(count + 1) // count  # what was shed belongs to the blocks in equal parts
+    bounds = len(shed_us) * np.arange(count + 1) // count  # divide the shed tuples equally between the blocks
     return [
         Block(
             stream=plan.numbers[stream],
@@ -97,11 +97,11 @@ def _oldest_on_time(plan: JoinPlan, stream: str, batch: BatchPlan) -> int:
 
 
 def copies(blocks: Sequence[Block], keys: Sequence[int]) -> pa.RecordBatch:
-    """Return a row for each block and worker.
+    """Return a row per block and worker.
 
     Args:
         blocks: The blocks, at least one.
-        keys: Keys of the workers that they go to.
+        keys: Keys of the workers to send them to.
     """
     each = pa.array(np.repeat(np.arange(len(blocks)), len(keys)))
     columns = zip(*blocks, strict=True)

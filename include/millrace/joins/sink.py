@@ -1,7 +1,7 @@
-"""The end of each micro-batch: results into their tables, hand-overs and plan for the next batch, figures for the lake.
+"""The end of each micro-batch: write results, hand-overs, the next batch's plan, and figures for the lake.
 
-Everything here may happen twice, where a driver dies before Spark has noted that the batch is done: results and figures
-know their batch and are skipped, hand-overs and plan are written anew.
+Everything here may happen twice, if a driver dies before Spark has recorded that the batch is done. Results and figures
+know their batch and are skipped the second time. Hand-overs and plan are written again.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Listener = Callable[[str, BatchPlan, Sequence[WorkerReport]], None]
-"""Takes the query's id, a batch's plan and what each worker did."""
+"""Called with the query's id, a batch's plan and each worker's report."""
 
 
 class Sink:
-    """What Spark calls with the output of each batch.
+    """Finish each micro-batch; Spark calls this with the batch's output.
 
     Args:
         plan: The join.
         settings: Returns the settings wanted from the next batch on.
-        listener: Takes what a batch's workers did.
+        listener: Called with the reports of a batch's workers.
     """
 
     def __init__(self, plan: JoinPlan, settings: Callable[[], JoinSettings], listener: Listener) -> None:
@@ -50,7 +50,7 @@ class Sink:
         for task, (schema, table) in self._results.items():
             pairs = [unpack(row["content"], schema) for row in rows if (row["kind"], row["task"]) == (PAIRS, task)]
             if pairs:
-                table.refresh()  # a driver that took over opened it while its predecessor still wrote
+                table.refresh()  # a driver that takes over may have opened it while its predecessor was still writing
                 table.append(pa.concat_tables(pairs).combine_chunks(), 1, f"join/{query}", batch_id)
         reports = [from_json(WorkerReport, row["content"].decode()) for row in rows if row["kind"] == REPORT]
         hand_overs = [(row["worker"], HandOver.read(row["content"])) for row in rows if row["kind"] == HANDED]
@@ -73,7 +73,7 @@ class Sink:
                 content = self._plans.handed(batch.batch_id, target, source)
                 self._plans.hand(batch.batch_id + 1, target, source, content)
                 handed.append((target, source))
-        for target, over in hand_overs:  # kept by nobody now, and by the target from the next batch on
+        for target, over in hand_overs:  # no worker keeps these now; the target will from the next batch on
             sizes[target] += over.tuples
             self._plans.hand(batch.batch_id + 1, target, over.source, over.content)
         moves = level(sizes, settings.workers, settings.block)

@@ -1,4 +1,4 @@
-"""The part of a join's window that one worker keeps, in Spark's state: sets of tuples, as they came batch by batch."""
+"""The part of a join's window that one worker keeps in Spark's state, as sets of tuples in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from millrace.joins.blocks import Kept, Times, concat, pack, pack_times, unpack,
 from millrace.joins.join_plan import TIME
 
 NAME, KEY, VALUE = "window", "stream int, number long", "tuples binary, shed binary"
-"""Name and Spark schemas of the state; a running join's checkpoint holds all three."""
+"""Name and Spark schemas of the state. All three are part of a running join's checkpoint."""
 MOST_SETS = 24
-"""Sets of a stream before the smaller half of them becomes one: each costs a call when the state is read."""
+"""Sets per stream before the smaller half is merged into one. Each set costs one call when the state is read."""
 
 
 class Window:
@@ -44,19 +44,19 @@ class Window:
 
     @property
     def offered(self) -> int:
-        """Number of tuples that would be there had nothing been shed."""
+        """Number of tuples the worker would keep if none had been shed."""
         return self.size + sum(len(kept.shed) for kept in self._sets.values())
 
     def add(self, stream: int, number: int, kept: Kept) -> None:
-        """Keep a set under a number that it has never had."""
+        """Keep a set under a number that has never been used."""
         if not kept.empty:
             self._put((stream, number), kept)
 
     def expire(self, oldest: Mapping[int, int | None]) -> None:
-        """Drop the sets that find no partner any more, and do not count the tuples of others that do not.
+        """Drop sets without possible partners, and stop counting expired tuples in the other sets.
 
         Args:
-            oldest: Event time of the oldest tuple that still can, by stream.
+            oldest: Oldest event time by stream that can still find a partner.
         """
         for key, kept in list(self._sets.items()):
             bound = oldest[key[0]]
@@ -66,14 +66,14 @@ class Window:
             if live.empty:
                 self._drop(key)
             else:
-                self._sets[key] = live  # Spark's copy stays as it is until the whole set has expired
+                self._sets[key] = live  # Spark's copy stays unchanged until the whole set has expired
 
     def take(self, count: int, before: int) -> dict[int, Kept]:
-        """Give tuples away, the newest sets first, and return them by stream.
+        """Remove tuples, newest sets first, and return them by stream.
 
         Args:
-            count: How many; whole sets go with what was shed beside them.
-            before: Sets from this number on stay: who planned the move did not know of them.
+            count: Number of tuples. Whole sets are removed, including their shed event times.
+            before: Keep sets from this number on: they are newer than the planned move.
         """
         taken: dict[int, list[Kept]] = {}
         for key in sorted((k for k in self._sets if k[1] < before), key=lambda k: (k[1], k[0]), reverse=True):
@@ -90,7 +90,7 @@ class Window:
         return {stream: concat(parts) for stream, parts in taken.items()}
 
     def compact(self) -> None:
-        """Merge the smaller half of a stream's sets where it has many."""
+        """Merge the smaller half of a stream's sets if it has many."""
         for stream in self._schemas:
             keys = [key for key in self._sets if key[0] == stream]
             if len(keys) > MOST_SETS:

@@ -1,7 +1,7 @@
-"""A worker of a join: keeps its part of the window in Spark's state, and joins it with every new block.
+"""A worker of a join: keeps its part of the window in Spark's state and joins it with every new block.
 
-Each pair meets once: a new tuple meets older ones where these are kept, and one of the same batch where the left of the
-two is kept.
+Each pair meets once: a new tuple meets an older one at the worker that keeps the older one, and two tuples of one batch
+meet at the worker that keeps the left one.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from millrace.joins.window import KEY, NAME, VALUE, Window
 from millrace.model.join import JoinTask
 
 OUTPUT = "kind string, task string, worker int, content binary"
-"""Spark schema of a worker's output: pairs of a task, tuples handed to a worker, and the worker's report."""
+"""Spark schema of a worker's output: pairs of a task, tuples handed to another worker, and the worker's report."""
 PAIRS, HANDED, REPORT = "pairs", "handed", "report"
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """What a worker did in a batch.
+    """Report of a worker on one batch.
 
     Attributes:
         worker: Its number.
         tuples: Tuples that it keeps after the batch.
-        offered: Tuples that it would keep had nothing been shed.
+        offered: Tuples that it would keep if none had been shed.
         messages: Blocks that it received.
         bytes: Their size.
-        shed: Tuples that were shed of the blocks that it keeps.
-        late: Late tuples that came with those.
-        arrived: Tuples that came in the batch, by stream, what was shed or late included: the same at every worker.
+        shed: Tuples shed from the blocks that it keeps.
+        late: Late tuples of those blocks.
+        arrived: Tuples that arrived in the batch, by stream, including shed and late ones; the same at every worker.
         dropped: Tuples that were shed, by stream.
         clocks: Newest event time by stream.
-        partitions: State partitions of the checkpoint, one per worker: the most workers that the join can have.
+        partitions: State partitions of the checkpoint, one per worker: the join's maximum number of workers.
     """
 
     worker: int
@@ -78,8 +78,8 @@ class WorkerBatch:
     Attributes:
         plan: The plan of the batch.
         worker: The worker's number.
-        blocks: All blocks of the batch, in the order that all workers agree on.
-        own: Those of them that this worker keeps.
+        blocks: All blocks of the batch, in the same order at every worker.
+        own: The blocks that this worker keeps.
         new: The tuples of all blocks, by stream.
         kept: The tuples of its own blocks, by stream.
     """
@@ -93,7 +93,7 @@ class WorkerBatch:
 
 
 class JoinWorker(StatefulProcessor):  # type: ignore[misc]
-    """What Spark runs for each worker that a batch reaches.
+    """Process the blocks of a batch; Spark runs one per worker that the batch reaches.
 
     Args:
         plan: The join.
@@ -108,7 +108,7 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
         self._state = handle.getMapState(NAME, KEY, VALUE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Join the blocks of a batch, and keep those that are to be kept here."""
+        """Join the blocks of a batch, and keep those assigned to this worker."""
         batch = self._batch(self._plan.keys.index(key[0]), rows)
         window = Window(self._state, self._schemas)
         self._receive(window, batch)
@@ -124,7 +124,7 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
         yield Row(kind=REPORT, task="", worker=batch.worker, content=json.dumps(asdict(report)).encode())
 
     def close(self) -> None:
-        """Nothing is open beside Spark's state."""
+        """Do nothing: only Spark's state is open."""
 
     def _batch(self, worker: int, rows: Iterator[Row]) -> WorkerBatch:
         plan = BatchPlans(self._plan.folder).read(batch_of(TaskContext.get()))
@@ -144,13 +144,13 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
         return {stream: concat(of_stream) for stream, of_stream in sets.items()}
 
     def _receive(self, window: Window, batch: WorkerBatch) -> None:
-        """Keep what other workers handed over at the end of the batch before."""
+        """Keep what other workers handed over at the end of the previous batch."""
         plans, received = BatchPlans(self._plan.folder), []
         for target, source in batch.plan.handed:
             if target == batch.worker:
                 received.append(unpack_kept(plans.handed(batch.plan.batch_id, target, source), self._schemas))
         for stream in {stream for sets in received for stream in sets}:
-            # the number between those of the last batch's sets and of this one's: who planned the moves knew of it
+            # numbered between the last batch's sets and this one's, because the planned moves include these tuples
             window.add(stream, _number(batch.plan) - 1, concat([sets[stream] for sets in received if stream in sets]))
 
     def _join(self, window: Window, batch: WorkerBatch) -> Iterator[Row]:
@@ -204,7 +204,7 @@ class JoinWorker(StatefulProcessor):  # type: ignore[misc]
 
 
 def _number(plan: BatchPlan) -> int:
-    """Return the number of a batch's sets; the odd one before it is that of what is handed over before the batch."""
+    """Return the number of a batch's sets; the odd number before it is for tuples handed over before the batch."""
     return 2 * plan.batch_id
 
 

@@ -23,13 +23,14 @@ class DriverArguments:
         app: Name of the app inside the pipeline.
         generation: Start number of the driver, >= 1.
         version: The Deployment version it runs, >= 1.
-        slots: Cores, >= 1.
+        slots: Number of cores, >= 1.
         epoch: Checkpoint epoch, >= 0.
         run_dir: Folder of records, locks and generations.
         lake: The lake's folder or URI.
         period_s: Interval between two evaluations, seconds.
-        ready_deadline_s: Time a driver has from its start to its gate, and from there to its first commit.
-        stop_deadline_s: Time from TERM to a forced end; the last third of it is left for the script's own end.
+        ready_deadline_s: Longest time in which a driver that is not ready may show no progress, seconds.
+        stop_deadline_s: Time from TERM to a forced end, seconds. The running batch is cancelled after 60 % of it, and a
+            script that does not end is left after 85 %.
         script: The user's script.
         args: The script's arguments, untouched.
         batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
@@ -61,7 +62,7 @@ OPTIONS = {
     for field in fields(DriverArguments)
     if field.name not in ("script", "args")
 }
-"""Fields of :class:`DriverArguments` by the options that pass them: ``--ready-deadline`` for ``ready_deadline_s``."""
+"""Fields of :class:`DriverArguments` by option: ``--ready-deadline`` for ``ready_deadline_s``."""
 
 
 def parse(argv: Sequence[str]) -> DriverArguments:
@@ -77,7 +78,7 @@ def parse(argv: Sequence[str]) -> DriverArguments:
         usage = " ".join(f"{option} {name.upper()}" for option, name in OPTIONS.items())
         raise MillraceError(ENTRY_POINT, " ".join(unknown or own), usage, "Fix the command line.")
     if not user:
-        raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Name a script after `--`.")
+        raise MillraceError(ENTRY_POINT, " ".join(argv), "OPTIONS -- SCRIPT ARG...", "Add a script after `--`.")
     values = {OPTIONS[option]: value for option, value in zip(own[::2], own[1::2], strict=True)}
     try:
         options = from_plain(DriverArguments, {**values, "script": Path(user[0])})
@@ -87,10 +88,10 @@ def parse(argv: Sequence[str]) -> DriverArguments:
 
 
 def recognise(command_line: Sequence[str]) -> DriverArguments | None:
-    """Return the arguments of a driver's process, None for any other process's command line."""
+    """Return the arguments of a driver's process; None for the command line of any other process."""
     at = next((i for i, word in enumerate(command_line) if Path(word).name == ENTRY_POINT), None)
     if at is None:
         return None
-    with contextlib.suppress(MillraceError):  # something of the same name that is none of ours
+    with contextlib.suppress(MillraceError):  # another program with the same name
         return parse(command_line[at + 1 :])
     return None

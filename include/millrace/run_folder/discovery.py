@@ -1,4 +1,4 @@
-"""Which drivers are alive, by the process table alone: records may be late or lost."""
+"""Finds live drivers in the process table alone: records may be late or lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LiveDriver:
         return any(p.alive() for p in self.processes)
 
     def still_s(self, record: DriverRecord | None) -> float:
-        """Return how long ago its work last went on, seconds; since its start before it has recorded any.
+        """Return the seconds since its last progress, or since its start if it has recorded none.
 
         Args:
             record: Its record; None before the first one.
@@ -60,7 +60,7 @@ def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
 
 
 def python_driver(record: DriverRecord | None) -> ProcessId | None:
-    """Return the process that a graceful stop must signal, None before the driver has recorded its pid."""
+    """Return the process that a graceful stop must signal; None before the driver has recorded its pid."""
     if record is None:
         return None
     return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)

@@ -1,4 +1,4 @@
-"""A driver's record of itself: one small JSON file a generation, replaced atomically."""
+"""A driver's record of itself: one small JSON file per generation, replaced atomically."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from millrace.model.query_failure import QueryFailure
 
 KEPT_GENERATIONS = 20
 KEPT_FAILURES = 20
-"""Failed queries that a record names, the newest: a script may start them with ever new names."""
+"""Failed queries that a record names, the newest: a script may keep starting queries with new names."""
 
 
 class DriverState(StrEnum):
-    """Where a driver is in its life."""
+    """Stage of a driver's life."""
 
     STARTING = "starting"
     WAITING = "waiting"
@@ -37,14 +37,14 @@ SERVING = frozenset({DriverState.RUNNING, DriverState.STOPPING})
 
 @dataclass(frozen=True)
 class QueryCheckpoint:
-    """Where a query keeps how far it has come, and its state.
+    """Where a query keeps its progress and its state.
 
     Attributes:
-        query: Its name, or its id where it has none.
+        query: Its name, or its id if it has no name.
         folder: Address of its checkpoint.
         partitions: Partitions of its state; 0 for a query that keeps none.
-        provider: Class that keeps its state.
-        sink: Spark's description of what it writes to.
+        provider: Class of its state store.
+        sink: Spark's description of its sink.
     """
 
     query: str
@@ -62,21 +62,21 @@ class DriverRecord:
         pipeline: Name of the pipeline.
         app: Name of the app.
         generation: Start number, >= 1.
-        version: The Deployment version it runs: that of its start, or a later one that changed its executors only.
+        version: The Deployment version it runs: that of its start, or a later one that only changed its executors.
         slots: Its cores, or those of its executors.
         pid: Process id of the *Python* driver: a signal to the JVM, its parent, would cut a batch.
         process_started: The process's start, seconds since 1970.
-        state: Where it is in its life; ``completed`` is a script that ended by itself without being asked.
-        since: When it came into this state (UTC).
+        state: Its life-cycle state; ``completed`` means that the script ended without being asked.
+        since: When it entered this state (UTC).
         ready_at: When it was ready: end of its first committed batch, or its first idle trigger (UTC).
         last_commit_at: End of its last committed batch (UTC).
-        served_until: End of its service, known once it has ended: its last commit, or where it was idle when
-            it was stopped, that moment (UTC).
+        served_until: End of its service, known once it has ended: its last commit, or the time of the stop if it was
+            idle then (UTC).
         error: Why it failed, in one line; None otherwise.
-        boot_id: Id of the boot that the process runs in; None in records of releases up to 0.1, as what follows.
+        boot_id: Id of the boot in which the process runs. Records of releases up to 0.1 lack it and all that follows.
         start_ticks: The process's start in clock ticks since that boot.
-        resize_ended: When it had the executors that it has now (UTC); None before the first change of them.
-        advanced_s: When its work last went on, seconds of the boot's monotonic clock, which nobody sets.
+        resize_ended: When it reached its current executors (UTC); None before their first change.
+        advanced_s: Time of its last progress, seconds of the boot's monotonic clock, which cannot be set.
         checkpoints: Those of its queries; empty until each of them has run a batch.
         failed_queries: Queries that failed and were not started again, oldest first.
     """
@@ -118,10 +118,10 @@ def write(run_dir: Path, record: DriverRecord) -> None:
 
 
 def read(run_dir: Path, pipeline: str, app: str, generation: int) -> DriverRecord | None:
-    """Return one generation's record, None if it has none or it is damaged.
+    """Return one generation's record; None if it has none or it is damaged.
 
     Raises:
-        MillraceError: If it cannot be read: that says nothing of its driver.
+        MillraceError: If it cannot be read, which says nothing about its driver.
     """
     return _load(app_dir(run_dir, pipeline, app) / _name(generation))
 
@@ -133,7 +133,7 @@ def all_of(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> t
         run_dir: Folder of records.
         pipeline: Name of the pipeline.
         app: Name of the app.
-        strict: Whether each record must be readable; otherwise one that cannot be read is left out.
+        strict: Whether each record must be readable; otherwise unreadable ones are left out.
 
     Raises:
         MillraceError: If ``strict``, and one of them cannot be read.
@@ -142,7 +142,7 @@ def all_of(run_dir: Path, pipeline: str, app: str, *, strict: bool = False) -> t
 
 
 def newest(run_dir: Path, pipeline: str, app: str) -> DriverRecord | None:
-    """Return an app's newest record that can be read; the older ones are not read. None if there is none."""
+    """Return an app's newest readable record without reading older ones; None if there is none."""
     return next(_newest_first(run_dir, pipeline, app), None)
 
 
@@ -160,14 +160,14 @@ def _newest_first(run_dir: Path, pipeline: str, app: str, *, strict: bool = Fals
 
 
 def query_failures(run_dir: Path, pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
-    """Return the queries that failed while the drivers that serve a pipeline ran on."""
+    """Return the queries that failed while the drivers that serve a pipeline continued."""
     of_apps = (all_of(run_dir, pipeline, app) for app in sorted(apps))
     serving = (next((r for r in records if r.state in SERVING), None) for records in of_apps)
     return tuple(failure for record in serving if record is not None for failure in record.failed_queries)
 
 
 def prune(run_dir: Path, pipeline: str, app: str) -> None:
-    """Delete records older than the newest few of an app."""
+    """Delete an app's records except the newest few."""
     for record in all_of(run_dir, pipeline, app)[KEPT_GENERATIONS:]:
         (app_dir(run_dir, pipeline, app) / _name(record.generation)).unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Start numbers of an app's drivers: they only go up, even where their callers race or are killed."""
+"""Start numbers of an app's drivers: they only increase, even if callers race or are killed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def fence(pipeline: str, app: str) -> str:
 
 
 def allot(folder: Path, above: int = 0) -> int:
-    """Return a number higher than any allotted before, on disk before it is returned.
+    """Return a number higher than any before; it is on disk before it is returned.
 
     Args:
         folder: The app's folder under the run folder.
-        above: Highest number known from elsewhere: the folder may have been lost.
+        above: Highest number known from elsewhere, as the folder may have been lost.
 
     Raises:
         MillraceError: If the folder cannot be written or its counter is not a number.
@@ -38,7 +38,7 @@ def allot(folder: Path, above: int = 0) -> int:
 
 
 def newest(folder: Path) -> int:
-    """Return the highest number allotted so far, 0 before the first.
+    """Return the highest number so far; 0 before the first.
 
     Raises:
         MillraceError: If the counter is not a number: starting again from 1 would let a stale driver pass its fence.
@@ -49,5 +49,5 @@ def newest(folder: Path) -> int:
     except FileNotFoundError:
         return 0
     except ValueError:
-        remedy = "Write the highest number among its generation-*.json files into it."
+        remedy = "Write the highest number of the generation-*.json files into it."
         raise MillraceError(str(path), path.read_bytes()[:40], "a whole number", remedy) from None

@@ -1,8 +1,8 @@
-"""Exclusive locks of an app and of a checkpoint: only their holder may run queries; the kernel frees them at its death.
+"""Exclusive locks of an app and of a checkpoint: only the holder may run queries; the kernel frees them at its death.
 
-POSIX record locks: they belong to a process, so neither a fork nor an exec inherits them, and two bytes of one
-file give one lock to each of a driver's two processes. A query commits from the JVM (the engine) and from Python
-(``foreachBatch``), so an app is free only when both are gone.
+They are POSIX record locks. They belong to a process, so neither a fork nor an exec inherits them, and two bytes of one
+file give each of a driver's two processes its own lock. A query commits from the JVM and from Python
+(``foreachBatch``), so an app is free only when both processes are gone.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 PYTHON_BYTE = 0
 JVM_BYTE = 1
 APP, CHECKPOINT = "app.lock", ".millrace.lock"
-"""Lock files in an app's folder under the run folder, and in a checkpoint: two homes or specs may name the same one."""
+"""Lock files in an app's folder under the run folder, and in a checkpoint, which two homes or specs may share."""
 _FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, length, pid
 
 
 class AppLock:
     """The Python half of a lock.
 
-    Closing any descriptor of the file frees the process's lock on it, so one process makes one AppLock a file
-    and nothing else opens it.
+    Closing any descriptor of the file frees the process's lock on it. So a process makes only one AppLock per file, and
+    nothing else opens the file.
 
     Args:
-        folder: The app's folder under the run folder, or a checkpoint; created if it is not there.
+        folder: The app's folder under the run folder, or a checkpoint; created if it does not exist.
         name: :data:`APP` or :data:`CHECKPOINT`.
     """
 
@@ -37,7 +37,7 @@ class AppLock:
         self._fd: int | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody else holds it and return whether it is held now."""
+        """Take the lock if it is free and return whether it is held now."""
         if self._fd is not None:
             return True
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -52,7 +52,7 @@ class AppLock:
         return True
 
     def release(self) -> None:
-        """Free the lock before the process's death; only once no query needs it any more."""
+        """Free the lock before the process ends; only once no query needs it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -61,7 +61,7 @@ class AppLock:
 def holders(folder: Path, name: str = APP) -> tuple[int, ...]:
     """Return the processes, other than this one, that hold the lock of an app or a checkpoint.
 
-    Opening and closing the file would free a lock of this process: never call it where an :class:`AppLock` is held.
+    Opening and closing the file would free a lock of this process: never call this while it holds an :class:`AppLock`.
     """
     try:
         fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Which process is meant: a pid alone may belong to another process later, and clocks are set while processes run."""
+"""Identifies a process: its pid may belong to another process later, and clocks are set while processes run."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 import psutil
 
 CLOCK_TOLERANCE_S = 1.0
-"""How far a start time may drift for a process whose ticks were not noted."""
+"""Maximum drift of the start time of a process whose ticks were not recorded."""
 START_TICKS_FIELD = 19
-"""Place of ``starttime`` (field 22, proc_pid_stat(5)) behind the command's closing parenthesis, field 2."""
+"""Index of ``starttime`` (field 22, proc_pid_stat(5)) after the command's closing parenthesis, field 2."""
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that cannot be mistaken for a later one of the same pid.
+    """A process that cannot be confused with a later one of the same pid.
 
-    The kernel counts a process's start in ticks since boot: together with the boot's id they name it whatever is done
-    to the wall clock. The start time is derived from that clock, so it decides only for processes that were noted
-    without ticks (by releases up to 0.1).
+    The kernel counts a process's start in ticks since boot. With the boot's id, they identify the process even if the
+    wall clock is set. The start time follows that clock, so it is used only for processes that were recorded without
+    ticks (by releases up to 0.1).
 
     Attributes:
         pid: Process id.
         started: Start, seconds since 1970.
-        boot_id: Id of the boot it runs in; None where it was not noted.
-        start_ticks: Start in clock ticks since that boot; None where it was not noted.
+        boot_id: Id of the boot it runs in; None if it was not recorded.
+        start_ticks: Start in clock ticks since that boot; None if it was not recorded.
     """
 
     pid: int
@@ -40,7 +40,7 @@ class ProcessId:
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
-        """Identify a process that runs now.
+        """Identify a running process.
 
         Raises:
             psutil.NoSuchProcess: If it has ended.
@@ -49,7 +49,7 @@ class ProcessId:
         return cls(pid, started, boot_id(), start_ticks(pid))
 
     def process(self) -> psutil.Process | None:
-        """Return this very process; None once it has ended, a zombie included."""
+        """Return this process; None once it has ended or is a zombie."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.pid)
             if self._is(process) and process.status() != psutil.STATUS_ZOMBIE:
@@ -57,11 +57,11 @@ class ProcessId:
         return None
 
     def alive(self) -> bool:
-        """Return whether this very process still runs."""
+        """Return whether this process still runs."""
         return self.process() is not None
 
     def signal(self, number: signal.Signals) -> bool:
-        """Send a signal to this very process; return False if it has gone."""
+        """Send a signal to this process; return False if it is gone."""
         if self.process() is None:
             return False
         with contextlib.suppress(ProcessLookupError):
@@ -70,7 +70,7 @@ class ProcessId:
         return False
 
     def age_s(self) -> float:
-        """Return how long ago it started, seconds; 0 where its ticks were not noted."""
+        """Return how long ago it started, seconds; 0 if its start was not recorded."""
         if self.start_ticks is None:
             return 0.0
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self.start_ticks / os.sysconf("SC_CLK_TCK")
@@ -98,7 +98,7 @@ def this_process() -> ProcessId:
 
 @cache
 def boot_id() -> str:
-    """Return the id of the running boot."""
+    """Return the id of the current boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -112,5 +112,5 @@ def start_ticks(pid: int) -> int:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         raise psutil.NoSuchProcess(pid) from None
-    # the command may hold spaces and parentheses itself
+    # the command itself may contain spaces and parentheses
     return int(stat.rpartition(b")")[2].split()[START_TICKS_FIELD])

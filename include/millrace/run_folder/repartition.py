@@ -1,7 +1,7 @@
-"""How far a change of the number of an app's state partitions has come: one small JSON file, replaced atomically.
+"""Progress of a change of the number of an app's state partitions: one small JSON file, replaced atomically.
 
-The reconciler begins it and has a job carry it out (``jobs/repartition_state.py``); whichever of them is killed, the
-file says what is left to do. It stays when all is done: it is the word on how many partitions the state has until a
+The reconciler starts the change, and a job carries it out (``jobs/repartition_state.py``). If either is killed, the
+file shows what is left to do. The file stays when all is done: it shows how many partitions the state has until a
 driver has been ready with them.
 """
 
@@ -26,7 +26,7 @@ ENTRY_POINT = "repartition_state.py"
 
 
 class Phase(StrEnum):
-    """What is where."""
+    """State of the checkpoints and their copies."""
 
     COPYING = "copying"
     """The checkpoints are as they were; their copies are incomplete."""
@@ -37,11 +37,11 @@ class Phase(StrEnum):
     UNDONE = "undone"
     """The checkpoints are as they were."""
     KEPT = "kept"
-    """A driver has committed with the new number: there is no way back."""
+    """A driver has committed with the new number: it cannot be undone."""
 
 
 class Verb(StrEnum):
-    """What the job is to do."""
+    """What the job does."""
 
     CHANGE = "change"
     UNDO = "undo"
@@ -55,13 +55,13 @@ class Repartition:
     Attributes:
         version: The Deployment version that wants it.
         before: The version that served until then.
-        generation: Number of the driver that is to start with the new number.
+        generation: Generation of the driver that is to start with the new number.
         partitions: The new number, >= 1.
-        former: The old one.
-        checkpoints: Those of the queries that keep state.
-        since: When it began (UTC).
+        former: The old number.
+        checkpoints: Checkpoints of the queries that keep state.
+        since: When it started (UTC).
         phase: How far it has come.
-        copies: Whether copies of the checkpoints may be there.
+        copies: Whether copies of the checkpoints may exist.
         error: Why it was undone; None if it was not.
     """
 
@@ -78,17 +78,17 @@ class Repartition:
 
     @property
     def in_force(self) -> int:
-        """The number of partitions that the state has, unless a job is at work."""
+        """Number of partitions that the state has, unless a job is running."""
         return self.partitions if self.phase in (Phase.CHANGED, Phase.KEPT) else self.former
 
 
 def copy_of(checkpoint: str) -> str:
-    """Return the address of a checkpoint's copy, which lies beside it."""
+    """Return the address of a checkpoint's copy, next to the checkpoint."""
     return f"{checkpoint.rstrip('/')}.before-repartition"
 
 
 def read(folder: Path) -> Repartition | None:
-    """Return the last change of an app, None before the first.
+    """Return the last change of an app; None before the first.
 
     Args:
         folder: The app's folder under the run folder.
@@ -99,7 +99,7 @@ def read(folder: Path) -> Repartition | None:
 
 
 def write(folder: Path, change: Repartition) -> Repartition:
-    """Replace the file atomically and return what it says now.
+    """Replace the file atomically and return its new content.
 
     Raises:
         MillraceError: If the folder cannot be written.

@@ -1,12 +1,12 @@
-"""Watches from inside a driver whether its work goes on, so that a slow batch is never taken for a hung one.
+"""Records from inside a driver whether its work advances, so that a slow batch is not taken for a hung one.
 
-Work goes on while tasks end or read rows, while the driver's processes use the processor (loading state shows nowhere
-else), and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch
-that waits for something outside shows nothing of that; it gets a deadline of its own, which is a long one. Whoever
-watches the driver learns from its silence that it does not answer at all.
+Work advances while tasks end or read rows, while the driver's processes use the CPU (the only sign of loading state),
+and while no trigger is active: a query that waits for its next trigger, or for rows, has nothing to do. A batch that
+waits for something outside Spark shows no sign of work, so it gets a long deadline of its own. A driver that hangs
+altogether records nothing, and that silence is the sign.
 
-Spark's triggers in intervals go by the wall clock. Where it was set back, the next trigger waits until it has caught
-up: one that is long overdue is no wait that counts.
+Interval triggers follow the wall clock. If the clock is set back, the next trigger waits until the clock has caught
+up. So a long overdue trigger does not count as waiting.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from millrace.runtime.triggers import interval_s, is_real_time
 LOG = logging.getLogger(__name__)
 POLL_S = 2.0
 BUSY_CORES = 0.1
-"""Processor seconds a second from which a driver counts as at work: one that waits for ever needs about .02."""
+"""CPU seconds per second from which a driver counts as busy. A driver that waits forever needs about 0.02."""
 
 OVERDUE_S = 60.0
-"""How late Spark may report a trigger, beyond twice its interval."""
+"""Seconds by which a trigger may be late, beyond twice its interval and Spark's interval of idle events."""
 
 Sign = tuple[object, ...]
 T = TypeVar("T")
 
 
 class AdvanceWatch:
-    """Notes in the journal, every few seconds, that the driver's work went on.
+    """Records in the journal, every few seconds, that the driver's work advances.
 
     Args:
         spark: The driver's session.
-        queries: The script's queries, as they are started.
+        queries: Live list of the script's queries.
         journal: The driver's record.
-        host: Processor time of the driver's processes.
+        host: CPU time of the driver's processes.
         batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
     """
 
@@ -55,11 +55,11 @@ class AdvanceWatch:
         self._moved_s = self._polled_s
 
     def start(self) -> None:
-        """Watch from now on, in a thread of its own."""
+        """Start watching in a background thread."""
         threading.Thread(target=self._run, name="millrace-advance", daemon=True).start()
 
     def advanced(self) -> bool:
-        """Say whether work went on since the last call, or a batch runs that may still take its time."""
+        """Return whether work advanced since the last call, or a running batch is still within its deadline."""
         unknown: list[bool] = []
         triggers = self._ask(lambda: [_triggers(query) for query in list(self._queries)], unknown)
         waits = bool(triggers) and not any(triggers) and not self._overdue()
@@ -88,7 +88,7 @@ class AdvanceWatch:
         return self._last != before
 
     def _overdue(self) -> bool:
-        """Say whether a trigger should have come by now that has not."""
+        """Return whether a trigger is long overdue."""
         if self._journal.triggered_s is None:
             return False
         longest_s = self._ask(lambda: max(map(_interval_s, list(self._queries)), default=0.0), 0.0)
@@ -105,9 +105,9 @@ class AdvanceWatch:
 
 
 def task_sign(context: Any) -> Sign:
-    """Return a value that changes whenever a task ends, or has read or written rows.
+    """Return a value that changes whenever a task ends, reads rows or writes rows.
 
-    Running tasks report what they read with their executor's heartbeat, every 10 s by default.
+    Running tasks report their reads with the executor's heartbeat, every 10 s by default.
 
     Args:
         context: The JVM's SparkContext.
@@ -131,7 +131,7 @@ def _stage_sign(stage: Any) -> Sign:
 
 
 def _triggers(query: Any) -> bool:
-    """Say whether a query runs a batch; one in real-time mode always does, and its tasks may wait for rows."""
+    """Return whether a query runs a batch. Always False in real-time mode, whose tasks may wait for rows."""
     active = query._jsq.isActive() and query._jsq.status().isTriggerActive()
     return bool(active) and not is_real_time(query._jsq.streamingQuery())
 
@@ -141,6 +141,6 @@ def _interval_s(query: Any) -> float:
 
 
 def _idle_event_interval_s(query: Any) -> float:
-    """Return the longest time for which Spark does not report that a query is idle, as its own session has it."""
+    """Return how long Spark waits between two idle events, seconds, as set in the query's own session."""
     session = query._jsq.streamingQuery().sparkSession()
     return float(session.sessionState().conf().streamingNoDataProgressEventInterval()) / 1000

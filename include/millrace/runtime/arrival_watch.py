@@ -1,4 +1,4 @@
-"""What arrives, and for how long batches have been running, as the listener sees it between two evaluations."""
+"""Arrivals and the duration of running batches, as the listener sees them between two evaluations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import deque
 from dataclasses import dataclass
 
 MOST_EVENTS = 1000
-"""Arrivals kept if nobody takes them."""
+"""Arrivals kept if nothing takes them."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Rows that were found to have arrived.
+    """Rows found to have arrived.
 
     Attributes:
-        at_s: When they were found, seconds of the monotonic clock.
-        rows: How many, > 0.
+        at_s: When they were found, seconds on the monotonic clock.
+        rows: Number of rows, > 0.
     """
 
     at_s: float
@@ -24,10 +24,10 @@ class Arrival:
 
 
 class ArrivalWatch:
-    """Passes what the listener sees on to the agent, from thread to thread.
+    """Passes what the listener sees to the agent, from thread to thread.
 
     Attributes:
-        armed: Whether somebody acts on it; only then the listener looks at the sources once per second.
+        armed: Whether the agent acts on arrivals. Only then does the listener check the sources once per second.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class ArrivalWatch:
         self._mutex = threading.Lock()
 
     def reached(self, run: str, end: int | None, at_s: float) -> None:
-        """Note how many rows were ever committed to a run's sources; None breaks off the count."""
+        """Record the total rows ever committed to a run's sources; None interrupts the count."""
         with self._mutex:
             before = self._ends.pop(run, None)
             if end is None:
@@ -48,7 +48,7 @@ class ArrivalWatch:
                 self._arrivals.append(Arrival(at_s, end - before))
 
     def runs(self, run: str, since_s: float | None) -> None:
-        """Note since when a run's batch has been running, seconds of the monotonic clock; None if none runs."""
+        """Record since when a run's batch has been running, seconds on the monotonic clock; None if none runs."""
         with self._mutex:
             if since_s is None:
                 self._began.pop(run, None)
@@ -69,19 +69,19 @@ class ArrivalWatch:
             return taken
 
     def longest_batch_s(self, now_s: float) -> float:
-        """Return for how long the oldest of the running batches has been running, seconds; 0 without any."""
+        """Return how long the oldest running batch has been running, seconds; 0 without one."""
         with self._mutex:
             return max((now_s - since for since in self._began.values()), default=0.0)
 
 
 class Excess:
-    """Rows beyond a rate, since more than that arrives: a cumulative sum, so that no window is too short or too long.
+    """Rows that arrived beyond a rate. It is a cumulative sum, so no window can be too short or too long.
 
-    Rows count from one arrival to the next, as sources commit in pieces: a piece that comes after a pause is no rise.
+    Sources commit in chunks, so a chunk counts over the time since the previous one: a chunk after a pause is no rise.
 
     Args:
         rate: Rows per second, >= 0.
-        now_s: The present, seconds of the monotonic clock.
+        now_s: Current time, seconds on the monotonic clock.
     """
 
     def __init__(self, rate: float, now_s: float) -> None:
@@ -99,11 +99,11 @@ class Excess:
             self.rows, self._began_s, self._arrived, self._pieces = 0.0, arrival.at_s, 0, 0
 
     def exceeds(self, for_s: float) -> bool:
-        """Say whether so many seconds' worth of the rate have piled up, in more than one piece."""
+        """Return whether more than ``for_s`` seconds' worth of the rate has piled up, in more than one chunk."""
         return self._pieces > 1 and self.rows > self.rate * for_s
 
     @property
     def arrival_rows_per_s(self) -> float:
-        """What has arrived since more than the rate does, rows per second; 0 if it does not."""
+        """Arrival rate since it exceeded ``rate``, rows per second; 0 if it does not."""
         spent_s = self._last_s - self._began_s
         return self._arrived / spent_s if spent_s > 0 else 0.0

@@ -1,6 +1,6 @@
-"""One driver a checkpoint: a lock in the checkpoint's own folder, which drivers of other homes and specs see too.
+"""One driver per checkpoint: a lock in the checkpoint's folder, which drivers of other homes and specs see too.
 
-Checkpoints elsewhere than on a file system of this machine have none: what cannot be locked stops no query.
+Checkpoints outside the file systems of this machine are not locked. A failure to lock stops no query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from millrace.runtime.stop import running
 LOG = logging.getLogger(__name__)
 OPTION = "checkpointLocation"
 ROOT = "spark.sql.streaming.checkpointLocation"
-"""Setting below which named queries have their checkpoints by default."""
+"""Setting: folder under which named queries have their checkpoints by default."""
 
 
 @dataclass
@@ -40,20 +40,20 @@ class _Held:
 
 
 class CheckpointLocks:
-    """The checkpoints that this driver has for itself, until their queries end, it releases them, or it dies."""
+    """Locks on this driver's checkpoints, until their queries end, the driver releases them, or it dies."""
 
     def __init__(self) -> None:
         self._held: dict[Path, _Held] = {}
 
     def take(self, writer: Any, options: Mapping[str, Any]) -> Path | None:
-        """Lock the checkpoint of a query that is about to start, and return its folder; None if it has no lock.
+        """Lock the checkpoint of a query that is about to start and return its folder; None if it has no lock.
 
         Args:
-            writer: Its DataStreamWriter.
-            options: What ``start`` or ``toTable`` was given by name.
+            writer: The query's DataStreamWriter.
+            options: Keyword arguments of ``start`` or ``toTable``.
 
         Raises:
-            MillraceError: If another driver has it; the message says who.
+            MillraceError: If another driver holds it; the message names that driver.
         """
         try:
             folder = checkpoint_folder(writer, options)
@@ -62,19 +62,19 @@ class CheckpointLocks:
             LOG.warning("The checkpoint is not locked: %s", error)
             return None
         if folder is not None and not held:
-            remedy = f"{_holder(folder)} has it: stop that one, or give this query another {OPTION}."
-            raise MillraceError("checkpoint", str(folder), "a checkpoint that no other driver has", remedy)
+            remedy = f"{_holder(folder)} uses it: stop that process, or give this query another {OPTION}."
+            raise MillraceError("checkpoint", str(folder), "a checkpoint that no other driver uses", remedy)
         return folder
 
     def started(self, folder: Path | None, query: Any) -> None:
-        """Keep a checkpoint for the query that started on it, and free those whose queries have ended."""
+        """Keep the lock for the query that started on the checkpoint, and free the locks of ended queries."""
         if folder is not None:
             self._held[folder].query = query
         for ended in [path for path, held in self._held.items() if held.query is None or not running(held.query)]:
             self._held.pop(ended).release()
 
     def release(self) -> None:
-        """Free all of them before the process's death."""
+        """Free all locks before the process ends."""
         for held in self._held.values():
             held.release()
         self._held.clear()
@@ -93,16 +93,16 @@ class CheckpointLocks:
 
 
 def checkpoint_folder(writer: Any, options: Mapping[str, Any]) -> Path | None:
-    """Return where a query is going to have its checkpoint; None where that is no folder of this machine.
+    """Return the folder of a query's checkpoint; None if it is temporary or not on this machine.
 
-    Internal to Spark, and held by a test: a writer's own options are readable from within only.
+    Spark internals, covered by a test: only reflection can read a writer's own options.
     """
     spark, given = writer._spark, {key.lower(): value for key, value in options.items()}
     location = given.get(OPTION.lower()) or _option(writer, OPTION)
     if location is None:
         root, name = spark.conf.get(ROOT, None), given.get("queryname") or _option(writer, "queryName")
         if root is None or name is None:
-            return None  # a temporary one
+            return None  # a temporary checkpoint
         location = f"{root}/{name}"
     context = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(str(location))
@@ -118,7 +118,7 @@ def _option(writer: Any, key: str) -> str | None:
 
 
 def _holder(folder: Path) -> str:
-    """Return who has a checkpoint, as a person can find it."""
+    """Return which process holds a checkpoint, with what a person needs to find it."""
     pid = next(iter(holders(folder, CHECKPOINT)), None)
     with suppress(psutil.Error):
         driver = recognise(psutil.Process(pid).cmdline()) if pid else None

@@ -1,4 +1,4 @@
-"""Where a running query keeps its state, for whoever changes the checkpoint while it is stopped."""
+"""Where a running query keeps its state. Changes to the checkpoint of the stopped query use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 def checkpoint_of(query: Any) -> QueryCheckpoint | None:
     """Return the checkpoint of a query; None before its first batch.
 
-    Internal to Spark, and held by a test: settings that the checkpoint fixes are in the last batch's own session.
+    Spark internals, covered by a test: settings that the checkpoint fixes are in the last batch's own session.
     """
     execution = query._jsq.streamingQuery()
     batch = execution.lastExecution()

@@ -1,6 +1,7 @@
-"""The gate in ``DataStreamWriter.start``: behind it one driver of an app, and of a checkpoint, runs its queries.
+"""The gate in ``DataStreamWriter.start``: behind it, only one driver per app and per checkpoint runs queries.
 
-A successor waits for the lock of its app. Whoever else has the checkpoint, by another home or spec, is not waited for.
+A successor waits for the lock of its app. It does not wait for a driver of another home or spec that holds the
+checkpoint: the query fails to start.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 POLL_S = 0.01
 SUBMITTED = ("spark.sql.", "spark.databricks.")
-"""Settings that a script cannot take back from spark-submit."""
+"""Prefixes of the settings from spark-submit that a script cannot override."""
 KEPT_ENDED = 8
-"""Queries that ended and were not started again, of which the driver remembers the newest."""
+"""Ended queries that the driver remembers, the newest, if they were not started again."""
 
 
 class Closed(SystemExit):
-    """The driver may start no query: its script ends quietly (as SystemExit, which no ``except Exception`` catches)."""
+    """The driver may start no query: its script ends quietly (``except Exception`` does not catch SystemExit)."""
 
 
 class Gate:
@@ -44,8 +45,8 @@ class Gate:
         listen: Called with a session before the first query of its application starts.
 
     Attributes:
-        queries: The newest run of each of the script's queries. A script may run one a thousand times, or a thousand
-            one after the other, so of those that have ended only the newest are kept, failures first.
+        queries: The newest run of each of the script's queries. A script may run one query a thousand times, or a
+            thousand queries in turn, so only the newest ended queries are kept, preferably those that failed.
     """
 
     def __init__(
@@ -76,13 +77,13 @@ class Gate:
             setattr(DataStreamWriter, name, self._wrapped(getattr(DataStreamWriter, name)))
 
     def shut(self) -> bool:
-        """Let no further query start; return whether one ever started."""
+        """Let no more queries start; return whether any ever started."""
         with self._starting:
             self._shut = True
             return self._open
 
     def release(self) -> None:
-        """Give the app to the next driver: the script has ended, and a shut gate starts nothing any more."""
+        """Give the app to the next driver: the script has ended, and a shut gate starts nothing."""
         self.shut()
         self._checkpoints.release()
         if self._jvm_lock is not None:
@@ -115,14 +116,14 @@ class Gate:
             self._listen(spark)
 
     def _remember(self, query: Any) -> None:
-        """Remember a query that started, in place of its earlier run."""
+        """Remember a started query in place of its earlier run."""
         others = [known for known in self.queries if running(known) or not same_query(known, query)]
         ended = [known for known in others if not running(known)]
         kept = sorted(ended, key=lambda known: known.exception() is not None)[-KEPT_ENDED:]
         self.queries[:] = [*(known for known in others if known not in ended or known in kept), query]
 
     def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
-        """Wait for the app's lock; end quietly if the driver was superseded meanwhile."""
+        """Wait for the app's lock; end quietly if the driver was superseded in the meantime."""
         jvm_lock = self._jvm_lock = JvmLock(spark, self._lock.path)
 
         def acquired() -> bool:
@@ -143,20 +144,20 @@ class Gate:
         while not acquired():
             if self._shut:
                 raise Closed(0)
-            self._journal.advanced()  # it waits for another driver, not for itself
+            self._journal.advanced()  # waiting for another driver is not a hang
             if time.monotonic() > give_up:
-                self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the lock of the app")
+                self._journal.move(DriverState.STOPPED, f"waited {limit_s:g} s for the app's lock")
                 raise Closed(0)
             time.sleep(POLL_S)
 
 
 def same_query(a: Any, b: Any) -> bool:
-    """Say whether two runs are of the same query: one checkpoint, or one name."""
+    """Return whether two runs belong to the same query: same checkpoint or same name."""
     return bool(a.id == b.id or (a.name is not None and a.name == b.name))
 
 
 def _restore_settings(spark: SparkSession) -> None:
-    """Set again what spark-submit was given: a script's ``.config()`` overwrites it in the shared session."""
+    """Restore what spark-submit set: a script's ``.config()`` overwrites it in the shared session."""
     for key, value in spark.sparkContext.getConf().getAll():
         if key.startswith(SUBMITTED) and spark.conf.isModifiable(key):
             spark.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""A driver's own record, kept up to date from several threads."""
+"""A driver's own record, updated from several threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millrace.run_folder.process import this_process
 
 LOG = logging.getLogger(__name__)
 COMMIT_INTERVAL_S = 1.0
-"""Commits later than the first are written at most this often: each write is synced to the disk."""
+"""Minimum time between writes for commits after the first: each write is synced to disk."""
 
 
 class Journal:
@@ -35,8 +35,8 @@ class Journal:
         arguments: The driver's arguments.
 
     Attributes:
-        record: What is written, or will be with the next change.
-        triggered_s: When Spark last reported a trigger, by the monotonic clock; None before the first.
+        record: Present content of the record, written now or with the next change.
+        triggered_s: When Spark last reported a trigger, on the monotonic clock; None before the first.
     """
 
     def __init__(self, arguments: DriverArguments) -> None:
@@ -63,7 +63,7 @@ class Journal:
         records.write(self._run_dir, self.record)
 
     def move(self, state: DriverState, error: str | None = None) -> None:
-        """Enter a state; an end is final."""
+        """Enter a state; an end state is final."""
         with self._mutex:
             if self.record.state in ENDED or self.record.state is state:
                 return
@@ -72,7 +72,7 @@ class Journal:
             self._write(state=state, since=now, error=error, served_until=served)
 
     def committed(self, at: datetime) -> None:
-        """Note a committed batch that ended at ``at``; the first one makes the driver ready."""
+        """Record a committed batch that ended at ``at``; the first one makes the driver ready."""
         with self._mutex:
             self._idle = False
             self.triggered_s = time.monotonic()
@@ -80,39 +80,39 @@ class Journal:
             self._note(urgent=first, ready_at=self.record.ready_at or at, last_commit_at=at)
 
     def idle(self, at: datetime) -> None:
-        """Note a trigger without new rows: a query that runs and has nothing to do is ready too."""
+        """Record a trigger without new rows: a running query with nothing to do is ready too."""
         with self._mutex:
             self._idle = True
             self.triggered_s = time.monotonic()
             self._note(urgent=self.record.ready_at is None, ready_at=self.record.ready_at or at)
 
     def resized(self, version: int, slots: int) -> None:
-        """Note the version that is carried out now, and its slots."""
+        """Record the version that is now in effect, and its slots."""
         with self._mutex:
             if self.record.state not in ENDED:
                 self._write(version=version, slots=slots, resize_ended=datetime.now(UTC))
 
     def keeps(self, checkpoints: tuple[QueryCheckpoint, ...]) -> None:
-        """Note where the queries keep their state."""
+        """Record where the queries keep their state."""
         with self._mutex:
             if self.record.state not in ENDED:
                 self._write(checkpoints=checkpoints)
 
     def query_failed(self, failure: QueryFailure) -> None:
-        """Note a query that failed, in place of its earlier failure."""
+        """Record a failed query in place of its earlier failure."""
         with self._mutex:
             if self.record.state not in ENDED:
                 self._write(failed_queries=(*self._other_failures(failure.query), failure)[-KEPT_FAILURES:])
 
     def query_started(self, query: str) -> None:
-        """Note that a query runs: its earlier failure is over."""
+        """Record that a query runs, which clears its earlier failure."""
         with self._mutex:
             others = self._other_failures(query)
             if self.record.state not in ENDED and others != self.record.failed_queries:
                 self._write(failed_queries=others)
 
     def advanced(self) -> None:
-        """Note that the driver's work went on."""
+        """Record that the driver's work advances."""
         with self._mutex:
             self._note(urgent=False)
 
@@ -131,13 +131,13 @@ class Journal:
             self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
 
     def _write(self, **fields: Any) -> None:
-        """Write the record; where that cannot be done, as on a full disk, the next change writes it."""
+        """Write the record. If that fails, for example because the disk is full, the next change writes it."""
         self.record = replace(self.record, advanced_s=time.monotonic(), **fields)
         try:
             records.write(self._run_dir, self.record)
         except MillraceError as error:
             if not self._waits:
-                LOG.warning("The driver's record waits, the stream goes on: %s", error)
+                LOG.warning("The driver's record cannot be written yet; the stream continues: %s", error)
             self._waits = True
         else:
             self._waits, self._written_s = False, time.monotonic()

@@ -1,4 +1,4 @@
-"""Notes in the journal when batches commit, queries are idle or fail, and where queries keep their state."""
+"""Records in the journal when batches commit, when queries are idle or fail, and where they keep their state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millrace.runtime.stop import running
 
 LOG = logging.getLogger(__name__)
 KEPT_CHECKPOINTS = 100
-"""Checkpoints that a record names, the newest: a script may start queries on ever new ones."""
+"""Checkpoints that a record names, the newest: a script may keep starting queries on new ones."""
 
 
 class JournalListener(StreamingQueryListener):  # type: ignore[misc]
@@ -26,7 +26,7 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
 
     Args:
         journal: The driver's record.
-        queries: The script's queries, as they are started.
+        queries: Live list of the script's queries.
     """
 
     def __init__(self, journal: Journal, queries: Sequence[Any]) -> None:
@@ -35,12 +35,12 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         self._noted: list[Any] = []
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Note that the query runs; nothing is ready yet."""
+        """Record that the query runs; nothing is ready yet."""
         name = self._names[str(event.runId)] = str(event.name or event.id)
         self._journal.query_started(name)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Note the end of a committed batch: its trigger's start plus its length."""
+        """Record the end of a committed batch: its trigger's start plus its duration."""
         progress = event.progress
         started = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).astimezone(UTC)
         length = timedelta(milliseconds=progress.durationMs.get("triggerExecution", 0))
@@ -48,18 +48,18 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         self._note_checkpoints()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Note a trigger without new rows."""
+        """Record a trigger without new rows."""
         self._journal.idle(datetime.now(UTC))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Note a query that failed: the script may be waiting for another one and never notice."""
+        """Record a failed query: the script may be waiting for another one and never notice."""
         name = self._names.pop(str(event.runId), str(event.id))
         if event.exception is not None:
             self._journal.query_failed(QueryFailure(name, datetime.now(UTC), self._error(event)))
 
     def _error(self, event: Any) -> str:
         try:
-            # what its awaitTermination() raises; the event only has the engine's stack trace
+            # the error that its awaitTermination() raises; the event only has the JVM's stack trace
             raised = next((q.exception() for q in list(self._queries) if str(q.runId) == str(event.runId)), None)
         except Exception as error:  # a script may stop its session at any moment
             LOG.debug("The session does not answer: %s", error)
@@ -67,7 +67,7 @@ class JournalListener(StreamingQueryListener):  # type: ignore[misc]
         return reason(raised or StreamingQueryException(str(event.exception)))
 
     def _note_checkpoints(self) -> None:
-        """Note every query's checkpoint, once all of them that run have run a batch."""
+        """Record every query's checkpoint once all running queries have run a batch."""
         queries = list(self._queries)
         if queries == self._noted:
             return

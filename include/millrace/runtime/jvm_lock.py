@@ -1,4 +1,4 @@
-"""The JVM's half of a lock: a query commits from the engine and from Python, and either may outlive the other."""
+"""The JVM's half of a lock: a query commits from the JVM and from Python, and either may outlive the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class JvmLock:
     """A lock on one byte of a lock file, held by the driver's JVM.
 
     Args:
-        spark: The session whose JVM takes it.
+        spark: The session whose JVM takes the lock.
         path: The lock file.
     """
 
@@ -23,16 +23,16 @@ class JvmLock:
         jvm: Any = spark.sparkContext._jvm
         self._kept, self._name = jvm.java.lang.System.getProperties(), f"millrace.lock.{path}"
         self._channel = jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
-        # A killed Python driver takes its references with it; the engine may still be at work and must keep the lock.
+        # A killed Python driver takes its references with it. The JVM may still be working and must keep the lock.
         self._kept.put(self._name, self._channel)
         self._held = False
 
     def try_acquire(self) -> bool:
-        """Take the lock if no other JVM holds it and say whether it is held now."""
+        """Take the lock if no other JVM holds it; return whether this JVM holds it."""
         self._held = self._held or self._channel.tryLock(JVM_BYTE, 1, False) is not None
         return self._held
 
     def release(self) -> None:
-        """Free the lock before the JVM's death."""
+        """Free the lock before the JVM ends."""
         self._channel.close()
         self._kept.remove(self._name)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 PARENT_POLL_S = 0.5
 APPLICATION_LOST = "the Spark application was stopped from outside the script, perhaps by its cluster"
 BOUNDARY_SHARE, SCRIPT_SHARE = 0.6, 0.85
-"""Shares of the stop deadline at which a batch is cut, and at which a script that does not end is left."""
+"""Shares of the stop deadline: when a running batch is cancelled, and when a script that does not end is left."""
 
 
 class Driver:
-    """Runs one user's script from its first line to the process's end.
+    """Runs a user's script from its first line to the end of the process.
 
     Args:
         arguments: The driver's arguments.
@@ -50,14 +50,14 @@ class Driver:
         self._application_lost: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
-        """Run the script and leave the process; does not return."""
+        """Run the script and exit the process; does not return."""
         self._stop.install()
         _leave_with_parent()
         error: BaseException | None = None
         try:
             from pyspark.sql import SparkSession
 
-            # as spark-submit described it: the script gets this session, its own .master() comes too late
+            # the script gets this session, as spark-submit described it; its own .master() comes too late
             spark = SparkSession.builder.getOrCreate()
             self._attach(spark)
             self._gate.install()
@@ -87,7 +87,7 @@ class Driver:
         self._application_lost = context._jsc.sc().isStopped
 
         def stop_after_last_events() -> None:
-            # a script may stop the session itself: what was measured must be out before
+            # a script may stop the session itself: commit telemetry first
             self._application_lost = lambda: False
             self._flush()
             stop()
@@ -95,7 +95,7 @@ class Driver:
         context.stop = stop_after_last_events
 
     def _follow_executors(self, spark: SparkSession, telemetry: Telemetry) -> None:
-        """Have the agent change executors as Deployments say, where the app has any."""
+        """Start the agent that changes executors as Deployments say, if the app has executors."""
         if spark.sparkContext.master.startswith("local"):
             return
         from millrace.lake.decisions import DecisionStore
@@ -150,7 +150,7 @@ class Driver:
         QueryEvents(spark, JournalListener(self.journal, self._gate.queries))
 
     def _await_queries(self) -> None:
-        """Wait for every query: a script may end without awaiting, or having awaited only one."""
+        """Wait for every query: a script may end without awaiting any, or after awaiting only one."""
         awaited: list[Any] = []
         while waiting := [query for query in self._gate.queries if query not in awaited]:
             awaited.append(waiting[0])
@@ -164,7 +164,7 @@ class Driver:
         return None
 
     def _end_queries(self) -> None:
-        """Answer a stop request (in its own thread)."""
+        """Handle a stop request (in its own thread)."""
         began = time.monotonic()
         self.journal.move(DriverState.STOPPING)
         if not self._gate.shut():
@@ -172,20 +172,20 @@ class Driver:
         deadline_s = self.arguments.stop_deadline_s
         end_at_boundary(self._gate.queries, deadline_s * BOUNDARY_SHARE)
         time.sleep(max(0.0, deadline_s * SCRIPT_SHARE - (time.monotonic() - began)))
-        self._finish(None)  # the script would not end by itself
+        self._finish(None)  # the script does not end by itself
 
     def _finish(self, error: BaseException | None) -> None:
-        """Flush, write the last record, free the app and leave; whoever comes second waits for the end."""
+        """Flush, write the last record, free the app and exit. A second caller waits for the end."""
         self._finishing.acquire()
         started_any = self._gate.shut()
         code = 0
         if error is not None and not self._stop.requested:
             if _lost_jvm(error):
-                os._exit(1)  # killed from outside: the record stays as it is, the reconciler heals
+                os._exit(1)  # killed from outside: the record stays as it is, the reconciler recovers
             traceback.print_exception(error)
             code = 1
         if started_any:
-            # the script may have ended with queries still at work: by an error, by sys.exit
+            # the script may have ended with queries still running: by an error, by sys.exit
             end_at_boundary(self._gate.queries, self.arguments.stop_deadline_s * BOUNDARY_SHARE)
             self._flush()
         self._record_end(error, code)
@@ -197,7 +197,7 @@ class Driver:
     def _record_end(self, error: BaseException | None, code: int) -> None:
         text = None if error is None else reason(error)
         if code:
-            with contextlib.suppress(Exception):  # the JVM may be gone as well
+            with contextlib.suppress(Exception):  # the JVM may be gone too
                 text = APPLICATION_LOST if self._application_lost() else text
             self.journal.move(DriverState.FAILED, text)
         else:
@@ -214,7 +214,7 @@ class Driver:
 
 @contextlib.contextmanager
 def _as_main(arguments: DriverArguments) -> Iterator[None]:
-    """Give the script the ``sys.argv`` and the ``sys.path[0]`` it would have had by itself."""
+    """Give the script the ``sys.argv`` and the ``sys.path[0]`` that it would have by itself."""
     script = arguments.script.resolve()
     sys.argv = [str(script), *arguments.args]
     sys.path.insert(0, str(script.parent))
@@ -230,7 +230,7 @@ def _lost_jvm(error: BaseException) -> bool:
 
 
 def _leave_with_parent() -> None:
-    """End when the JVM, this process's parent, is gone: without it nothing can be committed any more."""
+    """End when the JVM, this process's parent, is gone: without it, nothing can be committed."""
     parent = os.getppid()
 
     def watch() -> None:

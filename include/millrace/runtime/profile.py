@@ -1,6 +1,6 @@
-"""What the input streams of a source brought by period of event time, counted by Spark in one pass.
+"""Counts a source's rows and bytes per input stream and period of event time, in one pass of Spark.
 
-Bytes are the rows' contents: the length of texts, the size of every other type.
+Bytes are the rows' contents: the length of strings and of nested types as JSON, the size of every other type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Profile:
     """What to count.
 
     Attributes:
-        pipeline: Name of the pipeline; its app has the same.
+        pipeline: Name of the pipeline and of its app.
         source: Folder of the Delta source table.
         time_column: Column of event time.
         period_s: Length of a period of event time, seconds, >= 1.
@@ -43,18 +43,18 @@ class Profile:
 
 
 def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1) -> int | None:
-    """Count what was appended since the last run, and return the version reached; None if nothing was new.
+    """Count the rows appended since the last run and return the version reached; None if there is no new version.
 
-    Rows of one period that arrive in several runs make several rows of it: readers add them up.
+    If rows of one period arrive in several runs, the table has several rows for it. Readers add them up.
 
     Args:
         spark: A session with Delta.
-        lake: Where the counts go, in one commit.
-        profile: What to count.
-        since: Version of the source after which the first run begins; later runs go on where the last one ended.
+        lake: Takes the counts, in one commit.
+        profile: Source, columns and period to count.
+        since: Version of the source after which the first run starts; later runs continue where the last one ended.
 
     Raises:
-        MillraceError: If the source is not there, lacks a column, or the lake cannot be written.
+        MillraceError: If the source does not exist or lacks a column, or the lake cannot be written.
     """
     newest = newest_version(profile.source)
     transaction = f"{profile.pipeline}/profile"
@@ -63,13 +63,13 @@ def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1) -> i
         return None
     files = appended_files(profile.source, reached, newest)
     if files:
-        # an empty commit too says how far the source was read
+        # even an empty commit records how far the source was read
         lake.append(TABLE, count(_read(spark, profile.source, files), profile), {transaction: newest})
     return newest
 
 
 def count(rows: DataFrame, profile: Profile) -> pa.Table:
-    """Return what ``rows`` of the source add to the table of streams; rows without a time belong to no period.
+    """Return what ``rows`` add to the table of streams. Rows without a time belong to no period.
 
     Raises:
         MillraceError: If a column is missing or the time column holds no times.
@@ -131,4 +131,4 @@ def _check(rows: DataFrame, profile: Profile) -> None:
     kind = rows.schema[profile.time_column].dataType
     if not isinstance(kind, st.TimestampType | st.TimestampNTZType | st.DateType):
         value = f"{profile.time_column}: {kind.simpleString()}"
-        raise MillraceError("time_column", value, "a timestamp or date", "Name a column of times.")
+        raise MillraceError("time_column", value, "a timestamp or date", "Name a timestamp or date column.")

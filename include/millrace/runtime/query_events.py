@@ -1,10 +1,10 @@
-"""Query events of a whole Spark application, whichever session a query belongs to and whoever started it.
+"""Query events of a whole Spark application, for every session and whoever started the query.
 
-``spark.streams.addListener`` only reports the queries of one session, and ``spark.newSession()`` makes sessions without
-asking anybody. All sessions post their events to the application's listener bus, where Spark's history server reads
-them too. So Millrace registers what the history server uses: a ``StreamingQueryListenerBus`` that belongs to no session
-and so filters nothing. It stays in the JVM, and only query events reach Python. Its queue is its own, so a slow lake
-delays none of the script's listeners. (Internal to Spark: pinned with its version, held by tests.)
+``spark.streams.addListener`` only reports the queries of one session, and ``spark.newSession()`` creates sessions
+unseen. All sessions post their events to the application's listener bus, which Spark's history server also reads.
+So Millrace registers what the history server uses: a ``StreamingQueryListenerBus`` that belongs to no session and so
+filters nothing. It stays in the JVM, and only query events reach Python. It has its own queue, so a slow lake delays
+none of the script's listeners. (Spark internals: pinned to its version, covered by tests.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QueryEvents:
 
     Args:
         spark: Any session of the application.
-        listener: Receives the events of the script's queries, in a thread of Spark's.
+        listener: Receives the events of the script's queries, in a Spark thread.
     """
 
     def __init__(self, spark: SparkSession, listener: StreamingQueryListener) -> None:
@@ -43,7 +43,7 @@ class QueryEvents:
         self._bus.addToQueue(self._queries, QUEUE)
 
     def close(self) -> None:
-        """End the registration; safe after the application's end."""
+        """End the registration; safe after the application has ended."""
         try:
             self._bus.removeListener(self._queries)
         except Exception as error:
@@ -51,7 +51,7 @@ class QueryEvents:
 
 
 class _OfScript(StreamingQueryListener):  # type: ignore[misc]
-    """Passes on the events of all queries but Millrace's own rehearsal."""
+    """Passes on the events of all queries except Millrace's own rehearsal."""
 
     def __init__(self, listener: StreamingQueryListener) -> None:
         self._listener, self._rehearsals = listener, set[str]()
@@ -78,10 +78,10 @@ class _OfScript(StreamingQueryListener):  # type: ignore[misc]
 
 
 def running_query(spark: SparkSession, query_id: str) -> Any | None:
-    """Return the JVM's ``StreamExecution`` of a running query of any session; None if it does not run.
+    """Return the JVM's ``StreamExecution`` of a running query of any session; None if it is not running.
 
     Args:
-        spark: Any session of the application: they share what runs.
+        spark: Any session of the application; sessions share running queries.
         query_id: The query's id.
     """
     session: Any = spark._jsparkSession

@@ -1,8 +1,7 @@
-"""Gives the state of stopped queries another number of partitions, with a way back until a driver has committed.
+"""Changes the number of state partitions of stopped queries. The change can be undone until a driver has committed.
 
-Spark rewrites the state of a checkpoint in place and cannot be undone, so a copy is made beside it first. Restoring
-copies it back instead of renaming it: where a rename is no single step, a kill in the middle of it would leave neither
-of them whole.
+Spark rewrites the state of a checkpoint in place and cannot undo that, so a copy is made first. Undoing copies it back
+instead of renaming it: if a rename is not atomic, a kill in the middle of it would leave neither folder complete.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DELTA_SINK = re.compile(r"DeltaSink\[(.*)\]")
-"""How Spark describes a sink that is a Delta table."""
+"""How Spark describes a Delta table as a sink."""
 ALREADY = "SHUFFLE_PARTITIONS_ALREADY_MATCH"
-"""Spark's word for a checkpoint that has the number already."""
+"""Spark's error for a checkpoint that already has the number."""
 COMMITS = "commits"
 
 
@@ -42,10 +41,10 @@ class Folders:
         self._hadoop, self._conf = context._jvm.org.apache.hadoop.fs, context._jsc.hadoopConfiguration()
 
     def copy(self, source: str, target: str) -> None:
-        """Make a folder, whatever is there, a copy of another.
+        """Replace a folder, whatever it contains, with a copy of another.
 
         Raises:
-            OSError: If the copy is not as long as the other folder.
+            OSError: If the copy is not as large as the original.
             Py4JJavaError: If a folder cannot be read or written.
         """
         (from_files, from_path), (to_files, to_path) = self._place(source), self._place(target)
@@ -61,12 +60,12 @@ class Folders:
         files.delete(path, True)
 
     def exists(self, folder: str) -> bool:
-        """Return whether a folder is there."""
+        """Return whether a folder exists."""
         files, path = self._place(folder)
         return bool(files.exists(path))
 
     def newest(self, folder: str) -> int:
-        """Return the highest number that a file in a folder is named by, -1 without one."""
+        """Return the highest number used as a file name in a folder; -1 if there is none."""
         files, path = self._place(folder)
         names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
         return max((int(name) for name in names if name.isdigit()), default=-1)
@@ -81,14 +80,14 @@ class Folders:
 
 
 def change(spark: SparkSession, folder: Path) -> Repartition:
-    """Repartition an app's checkpoints and return what became of it; undone where one of them cannot be.
+    """Repartition an app's checkpoints and return the outcome. If one of them fails, all are restored.
 
     Args:
         spark: A session that reads the checkpoints. No driver of the app may run.
-        folder: The app's folder under the run folder, with a change that has not begun.
+        folder: The app's folder under the run folder, with a change that has not started.
     """
     folders, task = Folders(spark), _task(folder)
-    there = tuple(c for c in task.checkpoints if folders.exists(c.folder))  # one that was taken away begins anew
+    there = tuple(c for c in task.checkpoints if folders.exists(c.folder))  # a deleted one starts from scratch
     try:
         for checkpoint in there:
             folders.copy(checkpoint.folder, copy_of(checkpoint.folder))
@@ -102,10 +101,10 @@ def change(spark: SparkSession, folder: Path) -> Repartition:
 
 
 def undo(spark: SparkSession, folder: Path) -> Repartition:
-    """Take a change back that was interrupted, or whose driver failed, and return what became of it.
+    """Undo a change that was interrupted or whose driver failed, and return the outcome.
 
-    Where a query has committed a batch since, or a Delta table has taken one, the change stays: its results are out.
-    Safe to repeat.
+    If a query has committed a batch since, or a Delta table has accepted one, the change stays: its results are
+    visible. Safe to repeat.
     """
     folders, task = Folders(spark), _task(folder)
     if task.phase in (Phase.UNDONE, Phase.KEPT):
@@ -116,20 +115,20 @@ def undo(spark: SparkSession, folder: Path) -> Repartition:
 
 
 def clean(spark: SparkSession, folder: Path) -> Repartition:
-    """Delete the copies, where they are not needed any more."""
+    """Delete the copies if they are no longer needed."""
     return _cleaned(Folders(spark), folder, _task(folder))
 
 
 def _task(folder: Path) -> Repartition:
     task = read(folder)
     if task is None:
-        raise FileNotFoundError(f"{folder} has no change of state partitions")
+        raise FileNotFoundError(f"{folder} has no state repartitioning task")
     return task
 
 
 def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: int) -> None:
     spark.conf.set(STATE_STORE, checkpoint.provider)
-    spark.streams  # noqa: B018 - tasks report state to a coordinator, which comes with the manager of streams
+    spark.streams  # noqa: B018 - creates the coordinator to which tasks report state
     try:
         spark._streamingCheckpointManager.repartition(checkpoint.folder, partitions)
     except Exception as error:
@@ -138,17 +137,17 @@ def _repartition(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: i
 
 
 def _is_out(spark: SparkSession, folders: Folders, checkpoint: QueryCheckpoint) -> bool:
-    """Return whether a query has a batch behind that of the repartition, which follows the copy's last.
+    """Return whether a query has a batch after that of the repartition, which follows the copy's last batch.
 
-    A driver may die when its Delta table has taken a batch, and before the query has committed it. Were the copy
-    restored then, the next batches would have numbers that the table has already: it would leave their rows out.
+    A driver may die after its Delta table has accepted a batch and before the query has committed it. If the copy were
+    restored then, the next batches would reuse numbers that the table knows, and the table would skip their rows.
     """
     copied = folders.newest(f"{copy_of(checkpoint.folder)}/{COMMITS}")
     return max(folders.newest(f"{checkpoint.folder}/{COMMITS}"), _taken(spark, checkpoint)) > copied + 1
 
 
 def _taken(spark: SparkSession, checkpoint: QueryCheckpoint) -> int:
-    """Return the number of the last batch that a Delta table took of a query; -1 without one, or of another sink."""
+    """Return the number of a query's last batch in its Delta table; -1 if there is none or no Delta sink."""
     table = DELTA_SINK.fullmatch(checkpoint.sink)
     if table is None:
         return -1

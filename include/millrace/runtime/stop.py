@@ -1,8 +1,8 @@
-"""How a driver stops: a sticky request, never acted on inside a signal handler, and queries that end with a batch.
+"""How a driver stops: a sticky request, never handled inside a signal handler, and queries that end after a batch.
 
-Spark follows a batch whose rows moved the watermark by one without rows, which emits what was closed. It forgets that
-across a restart: the results would wait for the next rows, and a stream that has gone silent brings none. So queries
-end where a batch ends, and the next driver has nothing to repeat.
+After a batch that moves the watermark, Spark runs a batch without rows, which emits the results that are now final.
+Spark forgets this across a restart. The results would wait for the next rows, which a silent stream never brings. So
+queries end at the end of a batch, and the next driver has nothing to repeat.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from millrace.runtime.telemetry.source_options import delta_reads
 
 
 class StopRequest:
-    """Turns SIGTERM into an event and calls ``act`` in a thread of its own.
+    """Turns SIGTERM into an event and calls ``act`` in its own thread.
 
-    The main thread mostly waits for an answer of the JVM on its own connection, which a signal handler must not
-    use, and the script may replace the handler: the signal's number therefore goes through a pipe, written by
-    the interpreter itself.
+    The main thread mostly waits for a response from the JVM on its own connection, which a signal handler must not
+    use, and the script may replace the handler. So the interpreter itself writes the signal's number to a pipe.
 
     Args:
-        act: What to do, once, after the request was noticed.
+        act: Called once after a stop request.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -36,7 +35,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether the driver was asked to stop; never false again."""
+        """Whether the driver was asked to stop; never becomes false again."""
         return self._requested.is_set()
 
     def install(self) -> None:
@@ -59,10 +58,10 @@ class StopRequest:
 
 
 NOTHING_TO_DO = "Waiting for data to arrive"
-"""What Spark says of a query after a trigger that found neither rows nor anything to emit."""
+"""Spark's status of a query after a trigger that found neither rows nor anything to emit."""
 POLL_S, MOMENT_POLL_S = 0.02, 0.005
 IN_TRIGGER = "MicroBatchExecution.executeOneBatch("
-"""The call of a query's thread from a trigger's start to its end, with the pause behind a trigger without a batch."""
+"""On the stack of a query's thread during a trigger, including the pause after a trigger without a batch."""
 IN_BATCH = "MicroBatchExecution.runBatch("
 BEGINNING = "MicroBatchExecution.constructNextBatch("
 EXECUTING = "SQLExecution$.withNewExecutionId"
@@ -70,17 +69,17 @@ PAUSING = "java.lang.Thread.sleep("
 
 
 def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
-    """End queries after their running batch and return True, or cut them at the deadline and return False.
+    """End queries after their running batch and return True, or cancel it at the deadline and return False.
 
-    Spark's own ``stop()`` cancels the running batch. A query whose state says TERMINATED ends by itself before
-    its next trigger; one that sleeps until its next trigger runs nothing that ``stop()`` could cut. Told while it plans
-    a batch, it leaves that batch undone, with offsets that no commit follows: the next driver repeats it, but Spark
-    refuses to repartition the state. So a query is told while it executes a batch, or does nothing. (Internals of
-    Spark: pinned with its version, held by tests.)
+    Spark's own ``stop()`` cancels the running batch. A query whose state is TERMINATED ends by itself before its next
+    trigger. A query that sleeps until its next trigger runs nothing that ``stop()`` could cancel. If the state is set
+    while the query plans a batch, that batch stays undone, with offsets but no commit. The next driver repeats it, but
+    Spark refuses to repartition the state. So the state is set while the query executes a batch or does nothing. (Spark
+    internals: pinned to its version, covered by tests.)
 
     Args:
         queries: Streaming queries of this process.
-        deadline_s: Time for all of them together, > 0.
+        deadline_s: Time for all of them together, seconds, > 0.
     """
     give_up = time.monotonic() + deadline_s
     queries = [query for query in queries if running(query)]
@@ -98,7 +97,7 @@ def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
 
 
 def _tell(queries: Sequence[Any], give_up: float) -> None:
-    """Have each query end before its next trigger, told at a moment that leaves no batch undone."""
+    """Make each query end before its next trigger, at a moment that leaves no batch undone."""
     untold = list(queries)
     while untold:
         late = time.monotonic() > give_up
@@ -110,7 +109,7 @@ def _tell(queries: Sequence[Any], give_up: float) -> None:
 
 
 def _may_be_told(query: Any) -> bool:
-    """Say whether a query executes a batch, or runs none and is not about to."""
+    """Return whether a query executes a batch, or runs none and is not about to."""
     calls = _calls(query)
     if IN_TRIGGER not in calls:
         return True
@@ -122,7 +121,7 @@ def _may_be_told(query: Any) -> bool:
 
 
 def _calls(query: Any) -> str:
-    """Return the calls that a query's thread is in, innermost first, one a line."""
+    """Return the stack of a query's thread, innermost call first, one call per line."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm
@@ -132,7 +131,7 @@ def _calls(query: Any) -> str:
 
 
 def _await_emission(queries: Sequence[Any], give_up: float) -> None:
-    """Let the batches without rows end that emit what the last rows closed."""
+    """Wait for the batches without rows that emit the results of the last rows."""
     last = {id(query): _batch(query)[0] for query in queries if _is_last(query)}
     while last and time.monotonic() < give_up:
         for query in queries:
@@ -142,7 +141,7 @@ def _await_emission(queries: Sequence[Any], give_up: float) -> None:
 
 
 def _is_last(query: Any) -> bool:
-    """Say whether a query has a watermark, and no rows wait behind the batch that it runs or ran last."""
+    """Return whether a query has a watermark, and no rows wait after the batch that it runs or ran last."""
     progress = query.lastProgress
     if progress is None or "watermark" not in progress["eventTime"]:
         return False
@@ -155,9 +154,9 @@ def _is_last(query: Any) -> bool:
 
 
 def _moved_on(query: Any, last: int) -> bool:
-    """Say whether a later batch has ended or reads rows, or none is due.
+    """Return whether a later batch has ended or reads rows, or none is due.
 
-    One that emits is let go to its end: told to end while it begins, Spark leaves it undone.
+    A batch that emits may finish: if the query is stopped while the batch starts, Spark leaves it undone.
     """
     if query.lastProgress["batchId"] > last:
         return True
@@ -179,6 +178,6 @@ def _terminate(query: Any) -> None:
 
 
 def running(query: Any) -> bool:
-    """Say whether a query still runs a batch or may start one."""
-    # its state says TERMINATED already: only its thread tells when the batch has ended
+    """Return whether a query still runs a batch or may start one."""
+    # its state already says TERMINATED: only its thread shows when the batch has ended
     return bool(query._jsq.streamingQuery().queryExecutionThread().isAlive())

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def interval_s(execution: Any) -> float:
-    """Return the interval of a query's trigger, seconds; 0 for one that follows no clock.
+    """Return the interval of a query's trigger, seconds; 0 if the trigger does not follow a clock.
 
     Args:
         execution: Spark's own query, ``StreamExecution``.
@@ -19,7 +19,7 @@ def interval_s(execution: Any) -> float:
 
 
 def is_real_time(execution: Any) -> bool:
-    """Say whether a query is in real-time mode: the tasks of a batch run until its interval is over.
+    """Return whether a query is in real-time mode, in which a batch's tasks run until its interval is over.
 
     Args:
         execution: Spark's own query, ``StreamExecution``; None if it is not known.

@@ -1,7 +1,7 @@
-"""What a successor does while it waits: a rehearsal, so that its first real batch meets a warm engine.
+"""What a successor does while it waits: a rehearsal, so that the engine is warm for its first real batch.
 
-Most of a first batch is spent on loading and compiling the engine's own code, on starting Python workers, and on
-compiling the query's plan: none of it needs the checkpoint, so all of it can happen while the predecessor works.
+Most of a first batch is spent loading and compiling the engine's own code, starting Python workers, and compiling the
+query's plan. None of this needs the checkpoint, so all of it can happen while the predecessor works.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REHEARSAL = "millrace-warm-up"
-"""Name of the rehearsal's query: no listener of Millrace reports it."""
+"""Name of the rehearsal's query. No Millrace listener reports it."""
 PYTHON_NODES = ("Python", "InPandas", "InArrow")
 ROWS_PER_SLOT = 16
 
 
 class WarmUp:
-    """Runs a small streaming query of the same kind, on tables of its own, in a session of its own.
+    """Runs a small streaming query of the same kind, on its own tables and in its own session.
 
     Args:
-        limit_s: Longest time a successor may spend on it, > 0.
+        limit_s: Longest time a successor may spend on it, seconds, > 0.
     """
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
 
     def __call__(self, frame: DataFrame) -> None:
-        """Rehearse for the query that writes ``frame``; whatever goes wrong here is no reason not to start it."""
+        """Rehearse for the query that writes ``frame``. A failure here does not keep it from starting."""
         rehearsal = threading.Thread(target=_rehearse, args=(frame,), name="millrace-warm-up", daemon=True)
         rehearsal.start()
         rehearsal.join(self._limit_s)
@@ -60,7 +60,7 @@ def _query(session: SparkSession, folder: Path, *, python: bool) -> DataFrame:
     rows = session.range(slots * ROWS_PER_SLOT).selectExpr("id", "timestamp_seconds(id) as time")
     rows.repartition(slots).write.format("delta").save(str(folder / "source"))
     stream = session.readStream.format("delta").load(str(folder / "source"))
-    if python:  # a lambda travels by value: the workers need no module of ours
+    if python:  # a lambda travels by value: the workers need none of our modules
         stream = stream.mapInPandas(lambda batches: batches, stream.schema)
     return stream.withWatermark("time", "1 hour").groupBy("time").count()
 
@@ -68,6 +68,6 @@ def _query(session: SparkSession, folder: Path, *, python: bool) -> DataFrame:
 def _run(stream: DataFrame, folder: Path) -> None:
     writer: Any = stream.writeStream.format("delta").outputMode("append").trigger(availableNow=True)
     writer = writer.queryName(REHEARSAL).option("checkpointLocation", str(folder / "checkpoint"))
-    start = type(writer).start  # behind the gate's wrapper: the gate is what waits for this
+    start = type(writer).start  # without the gate's wrapper: the gate waits for this query
     query = getattr(start, "__wrapped__", start)(writer, str(folder / "sink"))
     query.awaitTermination()

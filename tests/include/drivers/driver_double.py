@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Stands in for spark-submit where Spark itself is not the question: one quick process that behaves like a driver.
+"""Stands in for spark-submit in tests that do not need Spark: one quick process that behaves like a driver.
 
-Its record, lock, generation check and reaction to TERM are the real ones. The script's arguments say how it
-behaves; ``rows`` is the file in which it counts what it "committed", one number a line, going on where the last
-driver stopped.
+Its record, lock, generation check and reaction to TERM are the real ones. The script's arguments set its
+behaviour; ``rows`` is the file in which it counts what it "committed", one number per line, continuing after
+the last driver.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def import_modules(behaviour: tuple[str, ...], journal: Journal) -> None:
-    """Fail before any query, at once or once a file is there, if that is the behaviour."""
+    """Fail before any query, at once or once a file exists, if that is the behaviour."""
     while "slow-import-error" in behaviour and not Path(behaviour[-1]).exists():
         journal.advanced()
         time.sleep(TICK_S)
@@ -84,7 +84,7 @@ def import_modules(behaviour: tuple[str, ...], journal: Journal) -> None:
 
 
 def fail_after(done: int, arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal) -> None:
-    """Fail after so many batches, if that is the behaviour: always, or three times by a change of a schema."""
+    """Fail after this many batches, if that is the behaviour: always, or three times with a schema change."""
     if not {"throws", "schema-changes"} & set(behaviour) or done < int(behaviour[-1]):
         return
     if "throws" in behaviour:
@@ -96,7 +96,7 @@ def fail_after(done: int, arguments: DriverArguments, behaviour: tuple[str, ...]
 
 
 def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: Journal, stop: list[int]) -> None:
-    """Tell where state is kept, if any is; fail where its number of partitions is another, or as the behaviour says."""
+    """Report where state is kept, if any; fail if its number of partitions differs, or as the behaviour says."""
     if "state" not in behaviour:
         return
     deployed = DeploymentStore(Lake(arguments.lake)).get(arguments.pipeline, arguments.version)
@@ -123,7 +123,7 @@ def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: 
 
 
 def begin_first_batch(behaviour: tuple[str, ...], journal: Journal) -> None:
-    """Stand still for ever, or work on without an end until a file is there, where that is the behaviour."""
+    """Hang forever, or work until a file exists, if that is the behaviour."""
     while "mute" in behaviour or ("mute-if" in behaviour and Path(behaviour[-1]).exists()):
         time.sleep(TICK_S)
     while "slow" in behaviour and not Path(behaviour[-1]).exists():

@@ -1,7 +1,7 @@
 """Stands in for the job that repartitions state: checkpoints are folders whose file ``partitions`` holds the number.
 
-What it writes to the run folder, and when, is as the real job does it. ``behaviour``, a file beside the checkpoint,
-says where it fails or is killed.
+It writes to the run folder in the same order as the real job. ``behaviour``, a file next to the checkpoint, says
+when it fails or is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pipeline whose drivers are doubles, in a folder of its own."""
+"""A pipeline with driver doubles, in its own folder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DoublesPlant:
         partitions: int = 8,
         detached: bool = False,
     ) -> Deployment:
-        """Commit the next version: drivers that behave so."""
+        """Commit the next version: drivers with this behaviour."""
         latest = self.deployments.latest(NAME)
         first = self.spec.first_deployment()
         app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots, executor=executor)
@@ -59,7 +59,7 @@ class DoublesPlant:
         return self.deployments.commit(content, None if latest is None else latest.version)
 
     def reconciler(self, method: Method = "hand-over", clock: Callable[[], datetime] | None = None) -> Reconciler:
-        """Return a reconciler as a new process would make it."""
+        """Return a reconciler as a new process would create it."""
         env = {k: os.environ[k] for k in ("PYTHONPATH", "PATH")}
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         options = SubmitOptions(DOUBLE, env=env)

@@ -1,4 +1,4 @@
-"""Where a runner owns the drivers, everyone else waits for its word."""
+"""If a runner owns the drivers, all others wait for its result."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ def test_delegate_when_no_runner_is_up_then_says_so(
         DelegatedReconciler(SPEC, ControlTables(lake), tmp_path, lambda _: None).reconcile()
 
 
-def test_delegate_when_the_runner_is_dead_then_does_not_pass_it_over(lake: Lake, tmp_path: Path) -> None:
+def test_delegate_when_the_runner_is_dead_then_does_not_bypass_it(lake: Lake, tmp_path: Path) -> None:
     reconciler = DelegatedReconciler(SPEC, ControlTables(lake), tmp_path)
     write_status(tmp_path, "orders", 1)
     assert reconciler.reconcile(wait_s=0) == () and reconciler.problem() is None
     os.utime(tmp_path / HEARTBEAT_FILE, (1, 1))
     dead = reconciler.problem()
-    assert dead is not None and "last heard of" in dead and "millrace runner" in dead
+    assert dead is not None and "last seen" in dead and "millrace runner" in dead
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)
-    with pytest.raises(MillraceError, match="last heard of"):
+    with pytest.raises(MillraceError, match="last seen"):
         reconciler.reconcile(wait_s=0)
     show_life(tmp_path)
     assert reconciler.problem() is None
 
 
-def test_runner_is_missed_by_pipelines_only_that_shall_run(lake: Lake, tmp_path: Path) -> None:
+def test_runner_is_missed_only_by_pipelines_that_should_run(lake: Lake, tmp_path: Path) -> None:
     os.utime(tmp_path / HEARTBEAT_FILE, (1, 1))
     latest = DeploymentStore(lake).latest("orders")
     assert latest is not None and problem(tmp_path, latest) is not None
@@ -92,11 +92,11 @@ def test_runner_is_missed_by_pipelines_only_that_shall_run(lake: Lake, tmp_path:
     assert problem(tmp_path, replace(latest, detached=True)) is None
 
 
-def test_delegate_when_the_runner_could_not_then_passes_its_words_on(lake: Lake, tmp_path: Path) -> None:
+def test_delegate_when_the_runner_fails_then_passes_its_message_on(lake: Lake, tmp_path: Path) -> None:
     write_status(tmp_path, "orders", 1, "script: got 'x.py'; allowed: an existing file.")
     with pytest.raises(MillraceError, match="an existing file"):
         DelegatedReconciler(SPEC, ControlTables(lake), tmp_path).reconcile(wait_s=0)
 
 
-def test_delegate_when_never_launched_then_has_nothing_to_do(tmp_path: Path) -> None:
+def test_delegate_when_never_launched_then_does_nothing(tmp_path: Path) -> None:
     assert DelegatedReconciler(SPEC, ControlTables(Lake(tmp_path)), tmp_path).reconcile() == ()

@@ -1,4 +1,4 @@
-"""What a driver's log says last."""
+"""The last error in a driver's log."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ OPTION = "Error: Unrecognized option: --nope\n\nUsage: spark-submit [options]\n"
         ("x" * 100_000 + "\n" + PYTHON, "ModuleNotFoundError: No module named 'nowhere'"),
     ],
 )
-def test_last_error_when_the_log_ends_so_then_is_its_cause(tmp_path: Path, text: str, line: str | None) -> None:
+def test_last_error_when_the_log_ends_like_this_then_is_its_cause(tmp_path: Path, text: str, line: str | None) -> None:
     log = tmp_path / "log"
     log.write_text(text)
     assert driver_log.last_error(log) == line
 
 
-def test_last_error_when_there_is_no_log_or_it_is_no_text_then_is_none(tmp_path: Path) -> None:
+def test_last_error_when_there_is_no_log_or_no_text_then_is_none(tmp_path: Path) -> None:
     assert driver_log.last_error(tmp_path / "none") is None
     (tmp_path / "log").write_bytes(b"\xff\xfe\x00" * 100)
     assert driver_log.last_error(tmp_path / "log") is None
@@ -60,7 +60,7 @@ def test_prune_keeps_the_newest_logs_and_those_of_other_apps(tmp_path: Path) -> 
     assert kept == list(range(11, 31)) and len(list(tmp_path.glob("driver-p-b-*"))) == 30
 
 
-def test_bound_when_a_log_is_large_then_it_begins_anew_under_the_process_that_appends(tmp_path: Path) -> None:
+def test_bound_when_a_log_is_large_then_restarts_it_under_the_appending_process(tmp_path: Path) -> None:
     log = tmp_path / "driver-p-a-1.log"
     script = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
     with (
@@ -89,7 +89,7 @@ def say(stdin: IO[str], log: Path, text: str) -> None:
         time.sleep(0.01)
 
 
-def test_bound_when_there_is_no_log_then_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_bound_without_a_log_does_nothing(tmp_path: Path) -> None:
     assert not driver_log.bound(tmp_path / "none", most_bytes=0)
 
 
@@ -102,7 +102,7 @@ def test_bound_all_leaves_logs_of_other_pipelines_alone(tmp_path: Path) -> None:
     assert (ours.stat().st_size, other.stat().st_size) == (0, driver_log.MOST_BYTES + 1)
 
 
-def test_expire_deletes_old_logs_but_each_apps_newest(tmp_path: Path) -> None:
+def test_expire_deletes_old_logs_except_each_apps_newest(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     for app, number in (("a", 1), ("a", 2), ("a", 10), ("b", 1)):
         for log in (file := driver_log.path(tmp_path, "p", app, number), driver_log.former(file)):

@@ -1,4 +1,4 @@
-"""A driver that fails is started again when its wait is over, and at once if a restart is what it asks for."""
+"""A driver that fails is restarted after its wait, or at once if it asks for a restart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_schema_changes_restart_the_driver_at_once_and_open_no_circuit(plant: Do
     assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
     for _ in range(3):
         _ended(plant)
-        assert f"its query asked for a restart: {SCHEMA}. It is started again now." in reconciler.problem()
+        assert f"its query asked for a restart: {SCHEMA}. A restart is due now." in reconciler.problem()
         assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED, Outcome.READY]
     assert reconciler.problem() is None
     assert Outcome.CIRCUIT_OPEN not in {change.outcome for change in plant.history()}
@@ -60,7 +60,7 @@ def test_problem_of_a_failed_driver_is_the_same_before_and_after_it_is_recorded(
     log = plant.root / "log" / f"driver-{NAME}-{NAME}-1.log"
     before = reconciler.problem()
     due = reconciler.status()[0].since + timedelta(seconds=10)
-    assert before.startswith("p does not run: its driver failed: ValueError: poison. It is tried again at ")
+    assert before.startswith("p does not run: its driver failed: ValueError: poison. Next try at ")
     assert f"{due + timedelta(microseconds=-due.microsecond % 1_000_000):%H:%M:%S} UTC" in before
     assert before.endswith(f"Log: {log}")
     assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED]

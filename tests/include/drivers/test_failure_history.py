@@ -1,4 +1,4 @@
-"""When to try again, and when to stop trying."""
+"""When to retry, and when to stop retrying."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _version(number: int, author: str = "person") -> Deployment:
     return Deployment("p", number, True, {"a": APP}, author)
 
 
-def test_wait_when_nothing_went_wrong_then_at_once() -> None:
+def test_wait_when_nothing_went_wrong_then_is_zero() -> None:
     assert FailureHistory().wait_s("c", _version(1), NOW) == 0
 
 
@@ -35,20 +35,20 @@ def test_delay_after_deaths_grows_to_its_bound(deaths: int) -> None:
     assert history.wait_s("c", _version(1), NOW + timedelta(seconds=LONGEST_DELAY_S)) == 0
 
 
-def test_wait_after_one_failure_is_of_that_content_only() -> None:
+def test_wait_after_one_failure_applies_only_to_that_content() -> None:
     history = FailureHistory().failed("c", 1, "ValueError: x", NOW)
     assert history.wait_s("c", _version(1), NOW + timedelta(seconds=9)) == 1
     assert history.wait_s("c", _version(1), NOW + timedelta(seconds=10)) == 0
     assert history.wait_s("other", _version(1), NOW) == 0
 
 
-def test_wait_is_over_where_the_clock_was_set_back() -> None:
+def test_wait_is_over_if_the_clock_was_set_back() -> None:
     history = FailureHistory().failed("c", 1, "ValueError: x", NOW)
     assert history.wait_s("c", _version(1), NOW - timedelta(hours=1)) == 0
 
 
 @pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 0), ("reconciler", 60)])
-def test_wait_is_over_for_a_new_version_of_somebody_else(author, wait_s) -> None:
+def test_wait_is_over_for_a_new_version_with_another_author(author, wait_s) -> None:
     history = FailureHistory().failed("c", 1, "x", NOW).failed("c", 1, "x", NOW)
     assert history.wait_s("c", _version(1, author), NOW) == 60
     assert history.wait_s("c", _version(2, author), NOW) == wait_s
@@ -73,7 +73,7 @@ def test_steady_when_a_content_served_long_enough_then_is_forgiven() -> None:
     assert set(history.contents) == {"d"}
 
 
-def test_contents_when_very_many_fail_then_the_newest_are_kept() -> None:
+def test_contents_when_very_many_fail_then_only_the_newest_are_kept() -> None:
     history = FailureHistory()
     for n in range(50):
         history = history.failed(str(n), n, "x", NOW + timedelta(seconds=n)).settle(n)
@@ -81,7 +81,7 @@ def test_contents_when_very_many_fail_then_the_newest_are_kept() -> None:
     assert max(history.settled) == 49 and len(history.settled) <= 40
 
 
-def test_history_is_loaded_as_saved_and_damage_is_an_empty_one(tmp_path: Path) -> None:
+def test_history_is_loaded_as_saved_and_is_empty_if_damaged(tmp_path: Path) -> None:
     history = FailureHistory().failed("c", 1, "ü\n", NOW).died("d", 2, NOW).settle(1, 5)
     failure_history.save(tmp_path, history)
     assert failure_history.load(tmp_path) == history
@@ -90,7 +90,7 @@ def test_history_is_loaded_as_saved_and_damage_is_an_empty_one(tmp_path: Path) -
         assert failure_history.load(tmp_path) == FailureHistory()
 
 
-def test_fingerprint_when_anything_of_the_content_differs_then_differs() -> None:
+def test_fingerprint_when_any_content_differs_then_differs() -> None:
     others = [
         AppDeployment("t.py", (), 1, 1024, 8),
         AppDeployment("s.py", ("",), 1, 1024, 8),
@@ -105,7 +105,7 @@ def test_fingerprint_when_anything_of_the_content_differs_then_differs() -> None
 SCHEMA = "[DELTA_SCHEMA_CHANGED] Detected schema change"
 
 
-def test_failure_that_a_restart_cures_waits_for_nothing_and_is_not_counted() -> None:
+def test_failure_that_a_restart_fixes_does_not_wait_or_count() -> None:
     history = FailureHistory().failed("c", 1, "x", NOW)
     for _ in range(50):
         history = history.failed("c", 1, SCHEMA, NOW, progressed=True)

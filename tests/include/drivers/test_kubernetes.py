@@ -1,4 +1,4 @@
-"""The executor's pod on Kubernetes, as Spark's own builder makes it of a driver's arguments: without a cluster."""
+"""The executor's pod on Kubernetes, built by Spark itself from a driver's arguments, without a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def jvm() -> Iterator[Any]:
 
 
 def documented() -> Submit:
-    """Return the spec's ``submit`` that the documentation shows, with this repository's template."""
+    """Return the ``submit`` section from the documentation, with this repository's template."""
     blocks = [text.split("```")[0] for text in PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:]]
     shown = next(parse(block, PAGE.name) for block in blocks if "k8s://" in block)
     shown["submit"]["conf"]["spark.kubernetes.executor.podTemplateFile"] = str(TEMPLATE)
@@ -65,7 +65,7 @@ def executor_pod(jvm: Any, conf: dict[str, str]) -> Any:
     return {**json.loads(written), "container": json.loads(container)}
 
 
-def test_executors_pod_is_what_the_spec_and_its_template_say(jvm: Any) -> None:
+def test_executors_pod_matches_the_spec_and_its_template(jvm: Any) -> None:
     asked = documented()
     app = AppDeployment("/s.py", (), 4, 1024, 16, asked.model_dump(mode="json"), executor=ExecutorSize(2, 700))
     options = replace(submit_options(), connectors={})

@@ -1,4 +1,4 @@
-"""The quota over all pipelines' slots holds on every way to a version, however many take it at once."""
+"""The quota over all pipelines' slots holds on every path to a version, even under concurrent requests."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def two(tmp_path: Path) -> tuple[Tenant, Tenant]:
     return a, b
 
 
-def test_launch_when_beyond_the_quota_then_names_the_quota_the_holders_and_a_remedy(two: tuple[Tenant, Tenant]) -> None:
+def test_launch_beyond_the_quota_names_the_quota_the_holders_and_a_remedy(two: tuple[Tenant, Tenant]) -> None:
     a, _ = two
     told = (
-        r"slots: got 4; allowed: at most 3: the quota of all pipelines is 6, and others hold b 3\. "
-        r"Ask for fewer, stop or shrink another pipeline, or raise guards\.max_total_slots in a's spec\."
+        r"slots: got 4; allowed: at most 3: the quota of all pipelines is 6; the others hold b 3\. "
+        r"Use fewer, stop or scale down another pipeline, or raise guards\.max_total_slots in a's spec\."
     )
     with pytest.raises(MillraceError, match=told):
         a.launch(slots=4)
     assert a.launch(slots=3).version == 3
 
 
-def test_launch_when_others_gave_slots_back_or_stopped_then_they_can_be_had(two: tuple[Tenant, Tenant]) -> None:
+def test_launch_can_use_slots_that_others_gave_back_or_stopped(two: tuple[Tenant, Tenant]) -> None:
     a, b = two
     b.launch(slots=1)
     assert a.launch(slots=5).slots == 5
@@ -71,7 +71,7 @@ def test_launch_when_others_gave_slots_back_or_stopped_then_they_can_be_had(two:
     assert b.launch().slots == 1
 
 
-def test_launch_when_the_quota_is_exceeded_already_then_may_keep_and_shrink_but_not_grow(tmp_path: Path) -> None:
+def test_launch_when_the_quota_is_already_exceeded_then_may_keep_and_shrink_but_not_grow(tmp_path: Path) -> None:
     a, _ = tenants(tmp_path, "a", "b", quota=None, start=5)
     a.spec = spec("a", QUOTA)
     assert a.launch(slots=5) == newest(a)
@@ -82,7 +82,7 @@ def test_launch_when_the_quota_is_exceeded_already_then_may_keep_and_shrink_but_
     assert a.launch(slots=4).slots == 4
 
 
-def test_roll_back_when_a_person_wants_more_slots_than_are_left_then_is_refused(two: tuple[Tenant, Tenant]) -> None:
+def test_roll_back_to_more_slots_than_are_left_is_refused(two: tuple[Tenant, Tenant]) -> None:
     a, b = two
     a.launch(slots=1)
     b.launch(slots=5)
@@ -96,7 +96,7 @@ def test_roll_back_when_a_person_wants_more_slots_than_are_left_then_is_refused(
 @pytest.mark.parametrize(
     ("quota", "had", "elsewhere", "back"), [(6, 4, 3, 3), (6, 4, 1, 4), (6, 4, 5, 2), (None, 4, 9, 4)]
 )
-def test_restore_when_the_quota_leaves_less_then_it_gets_that_and_at_least_what_it_holds(
+def test_restore_when_the_quota_leaves_less_then_gets_that_and_at_least_its_own(
     tmp_path: Path, quota: int | None, had: int, elsewhere: int, back: int
 ) -> None:
     a, b = tenants(tmp_path, "a", "b", quota=None)
@@ -110,7 +110,7 @@ def test_restore_when_the_quota_leaves_less_then_it_gets_that_and_at_least_what_
     assert made.apps == {"a": replace(former.apps["a"], slots=back)}
 
 
-def test_restore_when_the_former_content_was_smaller_then_it_comes_back_as_it_was(two: tuple[Tenant, Tenant]) -> None:
+def test_restore_when_the_former_content_was_smaller_then_is_unchanged(two: tuple[Tenant, Tenant]) -> None:
     a, _ = two
     former = DeploymentStore(a.lake).get("a", 1)
     assert former is not None
@@ -118,7 +118,7 @@ def test_restore_when_the_former_content_was_smaller_then_it_comes_back_as_it_wa
     assert made is not None and made.slots == 1
 
 
-def test_restore_when_somebody_has_moved_on_then_their_version_stays(two: tuple[Tenant, Tenant]) -> None:
+def test_restore_when_another_version_exists_then_it_stays(two: tuple[Tenant, Tenant]) -> None:
     a, _ = two
     former, current = newest(a), a.launch(slots=1)
     after = a.launch(slots=3)
@@ -126,7 +126,7 @@ def test_restore_when_somebody_has_moved_on_then_their_version_stays(two: tuple[
     assert newest(a) == after
 
 
-def test_restore_when_there_are_several_apps_then_each_keeps_what_it_has_and_the_first_grow(tmp_path: Path) -> None:
+def test_restore_when_there_are_several_apps_then_each_keeps_its_slots_and_the_first_grow(tmp_path: Path) -> None:
     store = DeploymentStore(Lake(tmp_path))
     app = AppDeployment("x.py", (), 1, 1024, 8)
     former = Deployment("p", 1, True, {n: replace(app, slots=s) for n, s in (("x", 3), ("y", 4), ("z", 1))})
@@ -136,7 +136,7 @@ def test_restore_when_there_are_several_apps_then_each_keeps_what_it_has_and_the
     assert made is not None and {n: a.slots for n, a in made.apps.items()} == {"x": 3, "y": 3, "z": 1}
 
 
-def test_commit_when_slots_were_raised_since_they_were_judged_then_conflict(two: tuple[Tenant, Tenant]) -> None:
+def test_commit_when_slots_were_raised_after_the_check_then_conflicts(two: tuple[Tenant, Tenant]) -> None:
     a, b = two
     before = DeploymentStore(a.lake).slots_in_use()
     b.launch(slots=4)
@@ -147,7 +147,7 @@ def test_commit_when_slots_were_raised_since_they_were_judged_then_conflict(two:
     assert DeploymentStore(a.lake).commit(shrunk, 2, before).slots == 1
 
 
-def test_apply_when_others_keep_coming_first_then_ends_with_what_to_do(
+def test_apply_when_others_keep_committing_first_then_fails_with_a_remedy(
     two: tuple[Tenant, Tenant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, _ = two
@@ -159,14 +159,14 @@ def test_apply_when_others_keep_coming_first_then_ends_with_what_to_do(
     with monkeypatch.context() as crowded:
         crowded.setattr(deployments, "MOST_ATTEMPTS", 3)
         crowded.setattr(DeploymentStore, "commit", lose)
-        with pytest.raises(Conflict, match="others came first; try again"):
+        with pytest.raises(Conflict, match="committed first; try again"):
             a.loop.apply(decision.decision_id)
     a.loop.apply(decision.decision_id)
     assert a.slots == 3
 
 
 def settle(tenant: Tenant, decision: Decision) -> None:
-    """Apply a Decision; whatever comes of it, the quota holds afterwards."""
+    """Apply a Decision; whatever the result, the quota holds afterwards."""
     with suppress(Settled):
         tenant.loop.apply(decision.decision_id)
     assert slots_in_all(tenant.lake) <= QUOTA
@@ -178,7 +178,7 @@ Step = tuple[int, int, bool]
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.booleans()), min_size=4, max_size=16))
-def test_quota_when_decisions_and_applies_interleave_then_it_is_never_exceeded(steps: list[Step]) -> None:
+def test_quota_when_decisions_and_applies_interleave_then_is_never_exceeded(steps: list[Step]) -> None:
     with TemporaryDirectory() as root:
         every = tenants(Path(root), *NAMES)
         made: list[list[Decision]] = [[] for _ in NAMES]
@@ -193,7 +193,7 @@ def test_quota_when_decisions_and_applies_interleave_then_it_is_never_exceeded(s
 
 
 def climb(root: str, name: str, begin: datetime = NOON) -> int:
-    """Force one slot more until the quota says no, giving one back now and then; return the raises that passed."""
+    """Force one slot more until the quota refuses, giving one back now and then; return the accepted raises."""
     tenant, dice, raises = Tenant(spec(name, QUOTA), Lake(root), Clock(begin)), random.Random(name), 0
     while True:
         decision = tenant.decide(tenant.slots + 1)
@@ -208,7 +208,7 @@ def climb(root: str, name: str, begin: datetime = NOON) -> int:
 
 
 def launch_higher(root: str, name: str) -> int:
-    """Launch with one slot more, and again, until the quota says no; return the raises that passed."""
+    """Launch with one slot more until the quota refuses; return the accepted raises."""
     tenant, raises = Tenant(spec(name, QUOTA), Lake(root)), 0
     with suppress(MillraceError):
         while True:
@@ -218,18 +218,18 @@ def launch_higher(root: str, name: str) -> int:
     return raises
 
 
-def test_quota_when_processes_race_for_it_then_it_is_reached_and_never_exceeded(tmp_path: Path) -> None:
+def test_quota_when_processes_compete_then_is_reached_and_never_exceeded(tmp_path: Path) -> None:
     tenants(tmp_path, *NAMES)
     with multiprocessing.get_context("spawn").Pool(len(NAMES)) as pool:
         ways = (climb, climb, climb, launch_higher)
         jobs: list[Any] = [pool.apply_async(way, (str(tmp_path), name)) for way, name in zip(ways, NAMES, strict=True)]
         raises = [job.get() for job in jobs]
     assert sum(raises) >= QUOTA - len(NAMES)
-    climb(str(tmp_path), "a", NOON + timedelta(hours=1))  # whoever gave a slot back last may have left it free
+    climb(str(tmp_path), "a", NOON + timedelta(hours=1))  # the last process to give a slot back may have left it free
     assert slots_in_all(Lake(tmp_path)) == QUOTA
 
 
-def test_quota_when_threads_race_for_the_last_slot_then_exactly_one_gets_it(tmp_path: Path) -> None:
+def test_quota_when_threads_compete_for_the_last_slot_then_exactly_one_gets_it(tmp_path: Path) -> None:
     every = tenants(tmp_path, *NAMES, "e")
     decisions = [tenant.decide(2) for tenant in every]
     barrier = Barrier(len(every))
@@ -250,7 +250,7 @@ def test_quota_when_threads_race_for_the_last_slot_then_exactly_one_gets_it(tmp_
 
 
 def agree(root: str, decision_id: str) -> bool:
-    """Apply a Decision; say whether it became a version."""
+    """Apply a Decision; say if it became a version."""
     tenant = Tenant(spec("a"), Lake(root))
     with suppress(Settled):
         tenant.loop.apply(decision_id)
@@ -258,7 +258,7 @@ def agree(root: str, decision_id: str) -> bool:
 
 
 def disagree(root: str, decision_id: str) -> bool:
-    """Refuse a Decision; say whether that was recorded."""
+    """Refuse a Decision; say if the refusal was recorded."""
     lake = Lake(root)
     with suppress(MillraceError):
         refuse(ControlTables(lake), "a", decision_id, "bob", Tenant(spec("a"), lake).clock())
@@ -266,7 +266,7 @@ def disagree(root: str, decision_id: str) -> bool:
     return False
 
 
-def test_answers_when_yes_and_no_come_at_once_then_exactly_one_of_them_counts(tmp_path: Path) -> None:
+def test_answers_when_yes_and_no_come_at_once_then_exactly_one_counts(tmp_path: Path) -> None:
     (tenant,) = tenants(tmp_path, "a")
     context = multiprocessing.get_context("spawn")
     with context.Pool(2) as pool:

@@ -1,4 +1,4 @@
-"""The reconciler against real processes, records and locks; the drivers are doubles without Spark."""
+"""The reconciler with real processes, records and locks; the drivers are doubles without Spark."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _nothing_lost_or_doubled(plant: DoublesPlant) -> None:
     assert committed == list(range(1, len(committed) + 1))
 
 
-def test_reconcile_when_nothing_was_deployed_then_does_nothing(plant: DoublesPlant) -> None:
+def test_reconcile_without_a_deployment_does_nothing(plant: DoublesPlant) -> None:
     assert plant.reconciler().reconcile() == ()
     assert plant.reconciler().status() == ()
 
@@ -79,7 +79,7 @@ def test_launch_makes_one_driver_ready_and_a_repeat_changes_nothing(plant: Doubl
     assert [e.outcome for e in plant.history()] == [Outcome.READY]
 
 
-def test_reconcile_bounds_the_log_of_a_driver_that_runs_on(plant: DoublesPlant) -> None:
+def test_reconcile_bounds_the_log_of_a_running_driver(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     log = driver_log.path(plant.root / "log", NAME, NAME, 1)
@@ -106,7 +106,7 @@ def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: 
 @pytest.mark.parametrize(
     ("host", "seconds", "starts"), [("far", 5, False), ("far", 65, True), (this_host(), 5, True), (None, 5, True)]
 )
-def test_driver_that_another_host_runs_is_not_started_again(
+def test_driver_on_another_host_is_not_started_again(
     plant: DoublesPlant, host: str | None, seconds: float, starts: bool
 ) -> None:
     plant.deploy()
@@ -115,9 +115,9 @@ def test_driver_that_another_host_runs_is_not_started_again(
     if starts:
         assert [change.outcome for change in plant.reconciler().reconcile()] == [Outcome.READY]
         return
-    with pytest.raises(MillraceError, match=r"host of the drivers: got .*; allowed: far, whose driver was heard of"):
+    with pytest.raises(MillraceError, match=r"host of the drivers: got .*; allowed: far, whose driver was seen"):
         plant.reconciler().reconcile()
-    assert "host far runs a driver" in (plant.reconciler().problem() or "")
+    assert "host far runs its driver" in (plant.reconciler().problem() or "")
     assert plant.versions() == []
 
 
@@ -139,7 +139,7 @@ def test_detached_driver_is_left_alone_and_adopted_as_it_runs(plant: DoublesPlan
     assert plant.versions() == [(1, 1)]
 
 
-def test_detached_driver_that_dies_is_started_again_where_it_is_attached(plant: DoublesPlant) -> None:
+def test_detached_driver_that_dies_is_restarted_once_attached(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(detached=True)
@@ -164,7 +164,7 @@ def test_stop_and_launch_stop_and_start_once(plant: DoublesPlant) -> None:
     assert plant.versions() == [(2, 3)]
 
 
-def test_drivers_that_end_with_their_owner_run_again_with_the_next_and_have_not_failed(plant: DoublesPlant) -> None:
+def test_drivers_that_end_with_their_owner_run_again_with_the_next_without_a_failure(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.reconciler().stop_drivers()
@@ -175,7 +175,7 @@ def test_drivers_that_end_with_their_owner_run_again_with_the_next_and_have_not_
     _nothing_lost_or_doubled(plant)
 
 
-def test_killed_driver_is_started_exactly_once_again(plant: DoublesPlant) -> None:
+def test_killed_driver_is_restarted_exactly_once(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.kill(plant.live()[0])
@@ -187,7 +187,7 @@ def test_killed_driver_is_started_exactly_once_again(plant: DoublesPlant) -> Non
     _nothing_lost_or_doubled(plant)
 
 
-def test_driver_killed_repeatedly_is_restarted_ever_later(plant) -> None:
+def test_driver_killed_repeatedly_is_restarted_with_growing_delays(plant) -> None:
     plant.deploy()
     now = [datetime.now(UTC)]
     reconciler = plant.reconciler(clock=lambda: now[0])
@@ -208,7 +208,7 @@ def test_reconcile_when_two_drivers_run_then_keeps_the_newest_generation(plant: 
     plant.reconciler().reconcile()
     (old,) = plant.live()
     plant.deploy(slots=2)
-    _killed(plant, STAGES[2])  # the successor was started and nobody looks after it
+    _killed(plant, STAGES[2])  # the successor was started, and its reconciler is gone
     plant.until(lambda: len(plant.live()) == 2)
     plant.reconciler().reconcile()
     assert plant.versions() == [(2, 2)] and not old.alive()
@@ -216,7 +216,7 @@ def test_reconcile_when_two_drivers_run_then_keeps_the_newest_generation(plant: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_goes_on_after_one_killed_mid_hand_over(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
+def test_reconcile_continues_after_one_killed_mid_hand_over(plant: DoublesPlant, stage: tuple[str, str, str]) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(slots=2)
@@ -231,7 +231,7 @@ def test_reconcile_goes_on_after_one_killed_mid_hand_over(plant: DoublesPlant, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [STAGES[4], STAGES[6]], ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_goes_on_after_one_killed_while_stopping(plant: DoublesPlant, stage) -> None:
+def test_reconcile_continues_after_one_killed_while_stopping(plant: DoublesPlant, stage) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(running=False)
@@ -242,7 +242,7 @@ def test_reconcile_goes_on_after_one_killed_while_stopping(plant: DoublesPlant, 
 
 
 @pytest.mark.parametrize("behaviour", ["import-error", "stillborn", "mute"])
-def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant, behaviour: str) -> None:
+def test_failed_successor_restores_the_last_ready_content(plant: DoublesPlant, behaviour: str) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy(behaviour)
@@ -267,7 +267,7 @@ def test_failed_successor_brings_the_last_ready_content_back(plant: DoublesPlant
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", FAILURE_STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
-def test_reconcile_goes_on_after_one_killed_mid_roll_back(plant, stage) -> None:
+def test_reconcile_continues_after_one_killed_mid_roll_back(plant, stage) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.deploy("import-error")
@@ -280,7 +280,7 @@ def test_reconcile_goes_on_after_one_killed_mid_roll_back(plant, stage) -> None:
     assert plant.reconciler().reconcile() == ()
 
 
-def test_content_that_fails_twice_is_tried_ever_less_often(
+def test_content_that_fails_twice_is_retried_with_growing_delays(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy("import-error")
@@ -294,7 +294,9 @@ def test_content_that_fails_twice_is_tried_ever_less_often(
         now[0] += wait - timedelta(seconds=1)
         assert reconciler.reconcile() == () and plant.live() == ()
         due = now[0] + timedelta(seconds=2, microseconds=-now[0].microsecond)  # rounded up
-        assert "ModuleNotFoundError" in reconciler.problem() and f"again at {due:%H:%M:%S} UTC" in reconciler.problem()
+        assert (
+            "ModuleNotFoundError" in reconciler.problem() and f"Next try at {due:%H:%M:%S} UTC" in reconciler.problem()
+        )
         now[0] += timedelta(seconds=1)
         assert [c.outcome for c in reconciler.reconcile()] == [Outcome.CIRCUIT_OPEN]
     shown = reconciler.status()[0]
@@ -319,7 +321,7 @@ def test_failed_content_wanted_again_opens_the_circuit(
     assert errors == ["ModuleNotFoundError: No module named 'nowhere'", None]
 
 
-def test_ready_script_that_throws_is_healed_and_never_rolled_back(
+def test_ready_script_that_raises_is_restarted_and_never_rolled_back(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -356,7 +358,7 @@ def test_missing_script_fails_without_starting_anything(plant: DoublesPlant) -> 
     assert plant.reconciler().reconcile() == ()
 
 
-def test_batch_script_that_ran_to_its_end_is_not_run_again(plant: DoublesPlant) -> None:
+def test_completed_batch_script_is_not_run_again(plant: DoublesPlant) -> None:
     plant.deploy("batch")
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     plant.until(lambda: not plant.live())
@@ -367,12 +369,12 @@ def test_batch_script_that_ran_to_its_end_is_not_run_again(plant: DoublesPlant) 
     assert record.state is DriverState.COMPLETED
     finished = plant.deployments.latest(NAME)
     assert (finished.running, finished.finished, finished.slots) == (False, record.since, 0)
-    plant.deploy("batch")  # wanted once more by a person
+    plant.deploy("batch")  # requested once more by a person
     (again,) = plant.reconciler().reconcile()
     assert (again.outcome, again.from_version, again.downtime_s) == (Outcome.READY, None, None)
 
 
-def test_batch_script_is_not_run_again_by_a_decision_on_its_run(plant: DoublesPlant) -> None:
+def test_batch_script_is_not_run_again_after_a_decision_about_its_run(plant: DoublesPlant) -> None:
     plant.deploy("batch")
     plant.reconciler().reconcile()
     plant.until(lambda: not plant.live())
@@ -390,10 +392,10 @@ def test_deaf_predecessor_is_killed_after_the_deadline(plant: DoublesPlant) -> N
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
     assert plant.versions() == [(2, 2)]
     assert plant.reconciler().reconcile() == ()
-    assert failure_history.load(plant.root / "run" / NAME / NAME).contents == {}  # its end is nobody's trouble
+    assert failure_history.load(plant.root / "run" / NAME / NAME).contents == {}  # its end causes no error
 
 
-def test_reconcile_when_called_by_many_at_once_then_one_driver_runs(plant: DoublesPlant) -> None:
+def test_reconcile_when_called_concurrently_then_one_driver_runs(plant: DoublesPlant) -> None:
     plant.deploy()
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: plant.reconciler().reconcile(), range(4)))
@@ -410,7 +412,7 @@ def test_reconcile_is_not_ready_while_another_is_at_work(plant: DoublesPlant) ->
         plant.reconciler().reconcile(wait_s=0)
 
 
-def test_reconcile_when_its_state_file_is_damaged_then_goes_on(plant: DoublesPlant) -> None:
+def test_reconcile_when_its_state_file_is_damaged_then_continues(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     (plant.root / "run" / NAME / NAME / "trouble.json").write_text("{")

@@ -1,4 +1,4 @@
-"""A change of executors: the driver makes it while it runs, and the reconciler waits for its word."""
+"""A change of executors: the driver makes it while running, and the reconciler waits for its report."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def test_change_without_executors_starts_a_driver(plant: DoublesPlant) -> None:
     assert (change.tier, change.generation) == ("T2", 2)
 
 
-def test_executors_that_do_not_come_fail_once_and_the_query_goes_on(impatient_plant: DoublesPlant) -> None:
+def test_executors_that_do_not_arrive_fail_once_and_the_query_continues(impatient_plant: DoublesPlant) -> None:
     plant = impatient_plant
     plant.deploy(executor=SIZE)  # a driver that does not follow
     plant.reconciler().reconcile()
     plant.deploy(slots=8, executor=SIZE)
     changes = plant.reconciler().reconcile()
     assert [(c.tier, c.outcome) for c in changes] == [("T1", Outcome.FAILED)]
-    assert changes[0].error is not None and "did not carry it out within 5 s" in changes[0].error
+    assert changes[0].error is not None and "did not apply the change within 5 s" in changes[0].error
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
 
 
-def test_cluster_that_is_full_fails_a_change_and_says_how_far_it_got(plant: DoublesPlant) -> None:
+def test_full_cluster_fails_a_change_and_reports_its_progress(plant: DoublesPlant) -> None:
     plant.deploy("elastic", "full", "3", executor=SIZE)
     plant.reconciler().reconcile()
     plant.deploy("elastic", "full", "3", slots=8, executor=SIZE)
@@ -87,13 +87,13 @@ def test_cluster_that_is_full_fails_a_change_and_says_how_far_it_got(plant: Doub
     assert (change.tier, change.outcome, change.to_version) == ("T1", Outcome.READY, 3)
 
 
-def test_wait_for_executors_ends_with_the_caller_and_goes_on_later(plant: DoublesPlant) -> None:
+def test_wait_for_executors_ends_with_the_caller_and_continues_later(plant: DoublesPlant) -> None:
     plant.deploy(executor=SIZE)
     plant.reconciler().reconcile()
     plant.deploy(slots=2, executor=SIZE)
     (change,) = plant.reconciler().reconcile(patience_s=0.0)
     assert (change.tier, change.outcome) == ("T1", Outcome.OPEN)
-    plant.deploy("elastic", executor=SIZE)  # the content of a driver anew
+    plant.deploy("elastic", executor=SIZE)  # the driver's content again
     outcomes = [(c.tier, c.outcome) for c in plant.reconciler().reconcile()]
     assert outcomes[-1] == ("T2", Outcome.READY)
     assert not [e for e in plant.history() if e.outcome is Outcome.OPEN]

@@ -1,4 +1,4 @@
-"""What kills a pipeline that runs, done to real processes: it runs again, or says why it does not."""
+"""Faults that kill a running pipeline, applied to real processes: it runs again, or says why it does not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_first_batch_that_works_past_the_deadline_is_never_cut(plant: DoublesPla
     assert plant.versions() == [(2, 2)]
 
 
-def test_new_content_is_not_blamed_where_the_old_one_fails_too(
+def test_new_content_is_not_blamed_if_the_old_one_fails_too(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -58,7 +58,7 @@ def test_new_content_is_not_blamed_where_the_old_one_fails_too(
     plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 1.0})
     hang = plant.root / "hang"
     plant.deploy("mute-if", str(hang), slots=2)
-    # from now on nothing becomes ready, whatever it is
+    # from now on no driver becomes ready
     hang.touch()
     plant.rows.unlink()
     plant.rows.mkdir()
@@ -74,7 +74,7 @@ def test_new_content_is_not_blamed_where_the_old_one_fails_too(
     assert [change.outcome for change in again.reconcile()] == [Outcome.READY]
 
 
-def test_roll_back_takes_only_the_slots_that_the_quota_leaves(
+def test_roll_back_takes_only_the_slots_left_by_the_quota(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy(slots=4)
@@ -91,7 +91,7 @@ def test_roll_back_takes_only_the_slots_that_the_quota_leaves(
     assert plant.versions()[0][1] == latest.version
 
 
-def test_driver_that_hangs_is_killed_and_started_again(plant: DoublesPlant) -> None:
+def test_driver_that_hangs_is_killed_and_restarted(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     (driver,) = plant.live()
@@ -107,7 +107,7 @@ def test_driver_that_hangs_is_killed_and_started_again(plant: DoublesPlant) -> N
     assert committed == list(range(1, len(committed) + 1))
 
 
-def test_reconcile_when_a_driver_works_on_then_it_is_not_taken_for_hung(plant: DoublesPlant) -> None:
+def test_driver_that_makes_progress_is_not_taken_for_hung(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     plant.spec = plant.spec.model_copy(update={"hang_deadline_s": 1.5})
@@ -117,7 +117,7 @@ def test_reconcile_when_a_driver_works_on_then_it_is_not_taken_for_hung(plant: D
 
 
 @pytest.mark.parametrize("step_s", [-3600, 2, 3600])
-def test_driver_is_left_alone_where_the_wall_clock_is_stepped(
+def test_driver_is_left_alone_if_the_wall_clock_is_stepped(
     plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     plant.deploy()
@@ -129,7 +129,9 @@ def test_driver_is_left_alone_where_the_wall_clock_is_stepped(
     assert plant.versions() == [(1, 1)] and reconciler.problem() is None
 
 
-def test_driver_still_there_is_not_recorded_as_stopped(plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_still_runs_is_not_recorded_as_stopped(
+    plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from millrace.drivers.handover import HandOver
 
     plant.deploy()
@@ -143,7 +145,7 @@ def test_driver_still_there_is_not_recorded_as_stopped(plant: DoublesPlant, monk
     assert plant.live() == () and plant.reconciler().problem() is None
 
 
-def test_driver_that_serves_outlives_a_lost_run_folder(plant: DoublesPlant) -> None:
+def test_driver_that_serves_survives_a_lost_run_folder(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
     shutil.rmtree(plant.root / "run")
@@ -157,7 +159,7 @@ def test_driver_that_serves_outlives_a_lost_run_folder(plant: DoublesPlant) -> N
     assert committed == list(range(1, len(committed) + 1))
 
 
-def test_generations_go_on_above_the_lakes_without_a_run_folder(
+def test_generations_continue_above_the_lakes_without_a_run_folder(
     plant: DoublesPlant,
 ) -> None:
     plant.deploy()
@@ -166,32 +168,32 @@ def test_generations_go_on_above_the_lakes_without_a_run_folder(
     plant.reconciler().reconcile()
     plant.kill(plant.live()[0])
     shutil.rmtree(plant.root / "run")
-    # a driver has written telemetry under a generation of which no entry is left
+    # a driver has written telemetry with a generation that has no entry any more
     plant.lake.append("telemetry/batches", [], {generation.fence(NAME, NAME): 7})
     (change,) = plant.reconciler().reconcile()
     assert (change.outcome, change.generation) == (Outcome.READY, 8)
     assert plant.versions() == [(8, 1)]
 
 
-def test_problem_says_when_a_killed_driver_is_tried_again(plant: DoublesPlant) -> None:
+def test_problem_says_when_a_killed_driver_is_restarted(plant: DoublesPlant) -> None:
     plant.deploy()
     reconciler = plant.reconciler()
     reconciler.reconcile()
     assert reconciler.problem() is None and reconciler.running()
     plant.kill(plant.live()[0])
     assert (
-        "does not run: its driver was killed. It is started again now." in reconciler.problem()
+        "does not run: its driver was killed. A restart is due now." in reconciler.problem()
         and not reconciler.running()
     )
     reconciler.reconcile()
     plant.kill(plant.live()[0])
     assert reconciler.reconcile() == ()
-    assert "its driver was killed. It is tried again at" in reconciler.problem()
+    assert "its driver was killed. Next try at" in reconciler.problem()
     assert reconciler.status()[0].state is DriverState.FAILED
 
 
 def _stale(name: str) -> Callable[[Path], bytes]:
-    """Return a way to read files in which one of this name cannot be read, as on a network drive for a moment."""
+    """Return a way to read files in which files of this name are unreadable, as on a network drive for a moment."""
     read_bytes = Path.read_bytes
 
     def read(path: Path) -> bytes:
@@ -202,7 +204,7 @@ def _stale(name: str) -> Callable[[Path], bytes]:
     return read
 
 
-def test_driver_whose_record_cannot_be_read_for_a_moment_runs_on(
+def test_driver_with_a_briefly_unreadable_record_keeps_running(
     plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant.deploy()
@@ -212,7 +214,7 @@ def test_driver_whose_record_cannot_be_read_for_a_moment_runs_on(
         drive.setattr(Path, "read_bytes", _stale("generation-1.json"))
         with pytest.raises(MillraceError, match="Stale file handle"):
             plant.reconciler().reconcile()
-        assert "Nothing is known of its drivers: run folder" in plant.reconciler().problem()
+        assert "The state of its drivers is unknown: run folder" in plant.reconciler().problem()
     assert plant.versions() == [(1, 1)] and len(plant.history()) == 1
     assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
 
@@ -221,7 +223,7 @@ def test_driver_whose_record_cannot_be_read_for_a_moment_runs_on(
     ("behaviour", "file", "outcomes"),
     [("batch", "generation-1.json", [Outcome.FINISHED]), ("throws", "trouble.json", [])],
 )
-def test_ended_driver_is_not_started_or_counted_again_while_a_file_cannot_be_read(
+def test_ended_driver_is_not_restarted_or_counted_again_while_a_file_is_unreadable(
     plant: DoublesPlant, monkeypatch: pytest.MonkeyPatch, behaviour: str, file: str, outcomes: list[Outcome]
 ) -> None:
     plant.deploy(behaviour, "3")

@@ -1,4 +1,4 @@
-"""The reconciler with real drivers on a real stream: no row lost, no row doubled, whatever is killed."""
+"""The reconciler with real drivers on a real stream: no row is lost or duplicated, whatever is killed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROCKSDB = {"spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStat
 
 
 class Feed(threading.Thread):
-    """Appends numbered rows, one second of event time a commit, until it is told to end."""
+    """Appends numbered rows, one second of event time per commit, until stopped."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
@@ -121,21 +121,21 @@ def _killed_at(plant: Plant, stage: tuple[str, str, str]) -> None:
     assert subprocess.run(argv).returncode == -signal.SIGKILL
 
 
-def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> None:
+def test_results_after_kills_at_any_point_match_a_batch(plant: Plant) -> None:
     feed = Feed(plant.root / "source")
     feed.start()
     plant.deploy()
     (first,) = plant.reconciler().reconcile()
     assert first.outcome is Outcome.READY, plant.logs()
 
-    # a hand-over in peace
+    # an undisturbed hand-over
     plant.deploy(slots=2)
     (change,) = plant.reconciler().reconcile()
     assert (change.outcome, change.from_version, change.to_version) == (Outcome.READY, 1, 2), plant.logs()
     assert change.downtime_s is not None and change.downtime_s > 0
     assert [d.arguments.version for d in plant.live()] == [2]
 
-    # the driver's Python is killed, its JVM has not noticed yet: an evaluation starts exactly one again
+    # the driver's Python is killed, its JVM has not noticed yet: an evaluation restarts exactly one
     python = python_driver(plant.reconciler().status()[0])
     assert python is not None and python.signal(signal.SIGKILL)
     until(lambda: not python.alive(), "its Python is dead")
@@ -143,7 +143,7 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert (healed.outcome, healed.to_version) == (Outcome.READY, 2), plant.logs()
     assert len(plant.live()) == 1
 
-    # the reconciler is killed in the middle of a hand-over: the next one repairs what it left
+    # the reconciler is killed in the middle of a hand-over: the next one repairs the rest
     owner = "millrace.drivers.handover:HandOver"
     for slots, stage in enumerate([(owner, "await_gate", "before"), (owner, "end", "after")], start=3):
         version = plant.deploy(slots=slots).version
@@ -163,14 +163,14 @@ def test_results_after_kills_all_around_are_those_of_a_batch(plant: Plant) -> No
     assert Outcome.OPEN not in [entry.outcome for entry in history]
 
 
-def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a_batch(plant: Plant) -> None:
+def test_results_over_killed_state_partition_changes_match_a_batch(plant: Plant) -> None:
     feed, run = Feed(plant.root / "source"), plant.root / "run" / NAME / NAME
     feed.start()
     plant.deploy(**ROCKSDB)
     plant.reconciler().reconcile()
     until(lambda: plant.reconciler().status()[0].checkpoints, "its checkpoint is known")
 
-    # the reconciler is killed, and its job goes on
+    # the reconciler is killed, and its job continues
     plant.deploy(partitions=5, **ROCKSDB)
     _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
     (change,) = [c for c in plant.reconciler().reconcile() if c.outcome is Outcome.READY]
@@ -181,7 +181,7 @@ def test_results_over_changes_of_state_partitions_that_are_killed_are_those_of_a
     assert copy.exists()
     assert plant.reconciler().reconcile() == () and not copy.exists()
 
-    # the job is killed too: the change is taken back
+    # the job is killed too: the change is rolled back
     plant.deploy(partitions=3, **ROCKSDB)
     _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
     until(copy.exists, "the job copies")
@@ -209,7 +209,7 @@ def test_hand_over_with_an_idle_source_makes_the_successor_ready(plant: Plant) -
     plant.deploy()
     plant.reconciler().reconcile()
     until(lambda: plant.reconciler().status()[0].last_commit_at, "the first commit")
-    time.sleep(2)  # idle for longer than the hand-over's gap is counted from
+    time.sleep(2)  # idle for longer than the time from which the hand-over's gap is measured
     plant.deploy(slots=2)
     (change,) = plant.reconciler().reconcile()
     assert change.outcome is Outcome.READY, plant.logs()

@@ -1,4 +1,4 @@
-"""Another number of state partitions: ended one way or the other, whatever fails or is killed in the middle of it."""
+"""A change of state partitions either completes or is undone, whatever fails or is killed in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITIONS = "millrace.drivers.state_partitions:StatePartitions"
 
 
 class StatefulPlant(DoublesPlant):
-    """Drivers that keep state in 4 partitions at first."""
+    """Drivers that start with state in 4 partitions."""
 
     @property
     def checkpoint(self) -> Path:
@@ -45,7 +45,7 @@ class StatefulPlant(DoublesPlant):
         return newest
 
     def is_whole(self, partitions: int) -> None:
-        """One driver runs, over state and a Deployment of this number, without loss and without a copy."""
+        """One driver runs with state and a Deployment of this number, without loss and without a copy."""
         assert (self.number, self.newest().apps[NAME].max_parallelism) == (str(partitions), partitions)
         ((_, version),) = self.versions()
         deployed = self.deployments.get(NAME, version)
@@ -63,7 +63,7 @@ def plant(tmp_path: Path) -> Iterator[StatefulPlant]:
     made.close()
 
 
-def test_new_number_is_in_force_with_the_next_driver_and_the_copy_goes_after_its_commit(plant: StatefulPlant) -> None:
+def test_new_number_applies_with_the_next_driver_and_the_copy_is_deleted_after_its_commit(plant: StatefulPlant) -> None:
     plant.begin()
     plant.deploy("state", partitions=7)
     (change,) = plant.reconciler().reconcile()
@@ -83,10 +83,10 @@ def test_new_number_is_in_force_with_the_next_driver_and_the_copy_goes_after_its
     [
         ("heap", "q keeps its state in HDFSBackedStateStoreProvider"),
         ("files", "q writes to FileSink"),
-        ("silent", "not known where its queries keep their state"),
+        ("silent", "its checkpoints are not known yet"),
     ],
 )
-def test_what_cannot_be_repartitioned_is_refused_and_its_driver_runs_on(
+def test_unsupported_repartition_is_refused_and_the_driver_keeps_running(
     plant: StatefulPlant, behaviour: str, why: str
 ) -> None:
     plant.begin(behaviour)
@@ -101,7 +101,7 @@ def test_what_cannot_be_repartitioned_is_refused_and_its_driver_runs_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behaviour", ["refuses", "dies copying", "dies changing"])
-def test_job_that_fails_leaves_the_former_number(plant: StatefulPlant, behaviour: str) -> None:
+def test_failed_job_keeps_the_former_number(plant: StatefulPlant, behaviour: str) -> None:
     plant.begin()
     (plant.root / "behaviour").write_text(behaviour)
     plant.deploy("state", partitions=7)
@@ -115,7 +115,7 @@ def test_job_that_fails_leaves_the_former_number(plant: StatefulPlant, behaviour
     plant.is_whole(7)
 
 
-def test_driver_that_fails_before_its_first_commit_takes_the_change_back(plant: StatefulPlant) -> None:
+def test_driver_that_fails_before_its_first_commit_undoes_the_change(plant: StatefulPlant) -> None:
     plant.begin("poison")
     plant.deploy("state", "poison", partitions=7)
     failed, healed = plant.reconciler().reconcile()
@@ -124,7 +124,7 @@ def test_driver_that_fails_before_its_first_commit_takes_the_change_back(plant: 
     plant.is_whole(4)
 
 
-def test_copy_is_kept_while_the_driver_is_idle_and_is_restored_where_its_first_batch_fails(
+def test_copy_is_kept_while_the_driver_is_idle_and_restored_if_its_first_batch_fails(
     plant: StatefulPlant,
 ) -> None:
     plant.begin("idle", "poison")
@@ -138,7 +138,7 @@ def test_copy_is_kept_while_the_driver_is_idle_and_is_restored_where_its_first_b
     plant.is_whole(4)
 
 
-def test_job_that_takes_long_is_waited_for_by_later_calls(plant: StatefulPlant) -> None:
+def test_long_job_is_awaited_by_later_calls(plant: StatefulPlant) -> None:
     plant.begin()
     (plant.root / "behaviour").write_text("slow")
     plant.deploy("state", partitions=7)
@@ -157,13 +157,13 @@ def test_job_that_takes_long_is_waited_for_by_later_calls(plant: StatefulPlant) 
 
 def test_query_without_state_is_only_restarted(plant: StatefulPlant) -> None:
     plant.begin("stateless")
-    (plant.checkpoint / "partitions").write_text("7")  # nothing of it depends on the number
+    (plant.checkpoint / "partitions").write_text("7")  # nothing in it depends on the number
     plant.deploy("state", "stateless", partitions=7)
     (change,) = plant.reconciler().reconcile()
     assert change.outcome is Outcome.READY and not plant.copied
 
 
-def test_checkpoint_that_was_taken_away_begins_anew(plant: StatefulPlant) -> None:
+def test_deleted_checkpoint_starts_over(plant: StatefulPlant) -> None:
     plant.begin("heap")
     plant.deploy(running=False)
     plant.reconciler().reconcile()
@@ -177,7 +177,7 @@ def test_checkpoint_that_was_taken_away_begins_anew(plant: StatefulPlant) -> Non
 
 
 @pytest.mark.slow
-def test_version_that_wants_the_former_number_again_restores_the_copy(plant: StatefulPlant) -> None:
+def test_version_with_the_former_number_restores_the_copy(plant: StatefulPlant) -> None:
     plant.begin("idle")
     plant.deploy("state", "idle", partitions=7)
     plant.reconciler().reconcile()
@@ -197,7 +197,7 @@ def test_version_that_wants_the_former_number_again_restores_the_copy(plant: Sta
         ("millrace.drivers.launcher:Launcher", "start", "after"),
     ],
 )
-def test_reconciler_that_is_killed_leaves_nothing_half_done(
+def test_killed_reconciler_leaves_nothing_half_done(
     plant: StatefulPlant, stage: tuple[str, str, str], behaviour: str
 ) -> None:
     plant.begin()
@@ -212,7 +212,7 @@ def test_reconciler_that_is_killed_leaves_nothing_half_done(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_reconciler_that_is_killed_at_the_way_back_goes_on_with_it(plant: StatefulPlant, when: str) -> None:
+def test_reconciler_killed_during_an_undo_continues_it(plant: StatefulPlant, when: str) -> None:
     plant.begin()
     (plant.root / "behaviour").write_text("dies changing")
     plant.deploy("state", partitions=7)

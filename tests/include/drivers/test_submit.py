@@ -74,7 +74,7 @@ def test_command_on_a_cluster_bounds_cores_and_ships_jars() -> None:
     assert _value(argv, "--jars") == "/mine.jar,/jars/a.jar,/jars/b.jar"
 
 
-def test_secret_reaches_the_environment_by_its_file_and_nothing_else(tmp_path: Path) -> None:
+def test_secret_reaches_the_environment_only_by_its_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     file.chmod(0o600)
@@ -84,7 +84,7 @@ def test_secret_reaches_the_environment_by_its_file_and_nothing_else(tmp_path: P
     assert "s3cret" not in str(app)
 
 
-def test_secret_that_airflow_keeps_is_asked_of_it() -> None:
+def test_secret_stored_in_airflow_is_requested_from_it() -> None:
     app = _app(secrets={"TOKEN": "airflow:variable/token"})
     options = replace(OPTIONS, secret_of={"airflow:variable/token": "s3cret"}.__getitem__)
     assert submit.environment(options, app, {})["TOKEN"] == "s3cret"
@@ -100,10 +100,10 @@ def test_secret_that_airflow_keeps_is_asked_of_it() -> None:
         (b"x", 0o640, "chmod 600"),
         (b"", 0o600, "Write the value"),
         (b"a\0b", 0o600, "without NUL"),
-        (b"\xff", 0o600, "no UTF-8 text"),
+        (b"\xff", 0o600, "not UTF-8 text"),
     ],
 )
-def test_secret_that_cannot_be_used_is_told_without_its_value(
+def test_unusable_secret_is_reported_without_its_value(
     tmp_path: Path, content: bytes | None, mode: int, told: str
 ) -> None:
     file = tmp_path / "token"
@@ -114,7 +114,7 @@ def test_secret_that_cannot_be_used_is_told_without_its_value(
         submit.environment(OPTIONS, _app(secrets={"TOKEN": str(file)}), {})
 
 
-def test_jars_of_connectors_are_passed_on_once_they_were_fetched() -> None:
+def test_jars_of_connectors_are_passed_once_fetched() -> None:
     app = _app(connectors=["kafka"], jars=["/mine.jar"])
     with pytest.raises(MillraceError, match=r"kafka.*millrace setup kafka"):
         submit.command(OPTIONS, app, ARGUMENTS)
@@ -123,7 +123,7 @@ def test_jars_of_connectors_are_passed_on_once_they_were_fetched() -> None:
     assert _value(submit.repartition_command(fetched, app, Verb.UNDO, Path("/run")), "--jars").endswith("/kafka.jar")
 
 
-def test_job_that_repartitions_state_runs_here_with_the_settings_of_the_app(tmp_path: Path) -> None:
+def test_job_that_repartitions_state_runs_here_with_the_apps_settings(tmp_path: Path) -> None:
     app = replace(_app(master="spark://host:7077", conf={"spark.x": "1"}), executor=ExecutorSize(2, 700), slots=5)
     argv = submit.repartition_command(OPTIONS, app, Verb.UNDO, tmp_path)
     assert _value(argv, "--master").startswith("local[") and _value(argv, "--driver-memory") == "2048m"
@@ -132,7 +132,7 @@ def test_job_that_repartitions_state_runs_here_with_the_settings_of_the_app(tmp_
     assert recognise(argv) is None
 
 
-def test_command_on_executors_starts_with_those_of_the_deployment() -> None:
+def test_command_with_executors_starts_with_those_of_the_deployment() -> None:
     app = replace(_app(master="spark://host:7077"), executor=ExecutorSize(2, 700), slots=5)
     conf = _conf(submit.command(OPTIONS, app, ARGUMENTS))
     bounds = {conf[f"spark.dynamicAllocation.{name}Executors"] for name in ("min", "initial", "max")}
@@ -145,7 +145,7 @@ def test_command_on_executors_starts_with_those_of_the_deployment() -> None:
     assert submit.conf(OPTIONS, changed)["spark.locality.wait.process"] == "10s"
 
 
-def test_command_on_the_embedded_cluster_logs_in_by_a_file() -> None:
+def test_command_on_the_embedded_cluster_logs_in_with_a_file() -> None:
     options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077", Path("/home/secrets/spark.conf")))
     app = replace(_app(master="embedded"), executor=ExecutorSize(1, 512))
     argv = submit.command(options, app, ARGUMENTS)
@@ -158,7 +158,7 @@ def test_command_on_the_embedded_cluster_logs_in_by_a_file() -> None:
 
 
 @pytest.mark.parametrize("master", ["embedded", "spark://host:7077"])
-def test_jvms_have_no_compiler_or_collector_options_but_those_of_the_pipeline(master: str) -> None:
+def test_jvms_get_only_the_pipelines_compiler_and_collector_options(master: str) -> None:
     options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077"))
     app = replace(_app(master=master), executor=ExecutorSize(1, 512))
     archive = ["-Xshare:auto"] if master == "embedded" else []
@@ -169,7 +169,7 @@ def test_jvms_have_no_compiler_or_collector_options_but_those_of_the_pipeline(ma
     assert submit.conf(options, own)["spark.driver.extraJavaOptions"] == "-Xshare:auto -XX:+UseG1GC"
 
 
-def test_python_workers_find_millrace_beside_the_pipelines_own_modules() -> None:
+def test_python_workers_find_millrace_and_the_pipelines_own_modules() -> None:
     options = replace(OPTIONS, cluster=EmbeddedCluster("spark://127.0.0.1:7077"))
     app = replace(
         _app(master="embedded", conf={"spark.executorEnv.PYTHONPATH": "/mine"}), executor=ExecutorSize(1, 512)
@@ -177,7 +177,7 @@ def test_python_workers_find_millrace_beside_the_pipelines_own_modules() -> None
     assert submit.conf(options, app)["spark.executorEnv.PYTHONPATH"].split(os.pathsep) == ["/", str(SOURCES), "/mine"]
 
 
-def test_lists_of_settings_are_passed_on_beside_those_of_options() -> None:
+def test_lists_of_settings_are_passed_with_those_of_options() -> None:
     conf = {"spark.jars": "/c.jar, /mine.jar", "spark.jars.packages": "g:b:2", "spark.submit.pyFiles": "/z.zip"}
     argv = submit.command(OPTIONS, _app(packages=["g:a:1"], jars=["/mine.jar"], conf=conf), ARGUMENTS)
     assert _value(argv, "--jars") == "/mine.jar,/c.jar"
@@ -187,24 +187,24 @@ def test_lists_of_settings_are_passed_on_beside_those_of_options() -> None:
     assert _value(submit.command(OPTIONS, elsewhere, ARGUMENTS), "--jars") == "/jars/a.jar,/jars/b.jar,/c.jar"
 
 
-def test_tasks_of_several_cores_take_as_many_threads_and_executors() -> None:
+def test_tasks_of_several_cores_take_that_many_threads_and_executors() -> None:
     conf = {"spark.task.cpus": "2"}
     assert _value(submit.command(OPTIONS, _app(conf=conf), ARGUMENTS), "--master") == "local[8]"
     app = replace(_app(master="spark://host:7077", conf=conf), executor=ExecutorSize(4, 700), slots=6)
     assert _conf(submit.command(OPTIONS, app, ARGUMENTS))["spark.dynamicAllocation.maxExecutors"] == "3"
 
 
-def test_embedded_cluster_that_does_not_run_is_named_with_its_remedy() -> None:
+def test_embedded_cluster_that_is_down_is_named_with_a_remedy() -> None:
     app = replace(_app(master="embedded"), executor=ExecutorSize(1, 512))
     with pytest.raises(MillraceError, match=r"submit\.master.*\./millrace up"):
         submit.command(OPTIONS, app, ARGUMENTS)
 
 
-def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
+def test_driver_of_a_remote_cluster_does_not_use_the_loopback_address() -> None:
     options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
     here = ("local", "spark://127.0.0.1:7077", "spark://[::1]:7077")
     elsewhere = ("yarn", "k8s://cluster", "spark://master:7077", "spark://127.0.0.1:7077,master:7077")
-    airflow = {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_LOCAL_IP": "127.0.0.1"}  # up gives it to Airflow, too
+    airflow = {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_LOCAL_IP": "127.0.0.1"}  # `up` passes it to Airflow, too
     for master, stays in (*((m, True) for m in here), *((m, False) for m in elsewhere)):
         app = _app(master=master)
         assert ("spark.driver.host" in submit.conf(options, app)) is stays
@@ -216,7 +216,7 @@ def test_driver_of_a_cluster_elsewhere_leaves_the_loopback_address() -> None:
     assert submit.conf(options, told)["spark.driver.host"] == "me"
 
 
-def test_yarn_has_to_be_told_where_it_is() -> None:
+def test_yarn_needs_to_know_where_its_configuration_is() -> None:
     with pytest.raises(MillraceError, match=r"submit\.env.*HADOOP_CONF_DIR or YARN_CONF_DIR"):
         submit.environment(OPTIONS, _app(master="yarn"), {"HOME": "/home/me"})
     told = _app(master="yarn", env={"YARN_CONF_DIR": "/etc/yarn"})
@@ -268,7 +268,7 @@ print(json.dumps([sys.argv[1:], os.getcwd(), os.getsid(0) == os.getpid(), sorted
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=3))
-def test_start_passes_odd_characters_to_a_session_of_its_own(tmp_path: Path, words: list[str]):
+def test_start_passes_odd_characters_to_a_separate_session(tmp_path: Path, words: list[str]):
     program = tmp_path / "spark-submit"
     program.write_text(TELL.format(python=sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

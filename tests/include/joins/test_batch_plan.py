@@ -1,4 +1,4 @@
-"""Plans of batches are fixed and found again; blocks and hand-overs leave no worker more than a block above another."""
+"""Plans of batches are fixed and found again; blocks and hand-overs keep workers within one block of each other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 
 
-def test_plan_when_written_then_the_same_is_read(tmp_path: Path) -> None:
+def test_plan_when_written_then_reads_back_the_same(tmp_path: Path) -> None:
     plan = BatchPlan(7, JoinSettings(3, 50, 0.25), {"r": 5, "s": -3}, (10, 0, 40), (Move(2, 1, 5),), ((1, 0), (1, 2)))
     plans = BatchPlans(tmp_path / "join")
     plans.write(plan)
     assert plans.read(7) == plan
 
 
-def test_plan_of_a_former_versions_checkpoint_is_read(tmp_path: Path) -> None:
+def test_plan_from_a_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     stored = (
         '{"batch_id":7,"clocks":{"r":5,"s":-3},"handed":[[1,0]],"moves":[{"source":2,"target":1,"tuples":5}],'
         '"settings":{"block":50,"shed":0.25,"workers":3},"sizes":[10,0,40]}'
@@ -34,7 +34,7 @@ def test_plan_of_a_former_versions_checkpoint_is_read(tmp_path: Path) -> None:
     assert BatchPlans(tmp_path).handed(7, 1, 0) == b"tuples"
 
 
-def test_reach_includes_workers_that_leave_but_still_have_tuples() -> None:
+def test_reach_includes_leaving_workers_that_still_have_tuples() -> None:
     settings = JoinSettings(2)
     assert BatchPlan(0, settings).reach == (0, 1)
     assert BatchPlan(1, settings, sizes=(5, 5, 0, 4)).reach == (0, 1, 3)
@@ -42,7 +42,7 @@ def test_reach_includes_workers_that_leave_but_still_have_tuples() -> None:
     assert BatchPlan(1, settings, sizes=(9, 0, 0), handed=((2, 0),)).reach == (0, 1, 2)
 
 
-def test_begin_when_there_are_terms_then_they_stay(tmp_path: Path) -> None:
+def test_begin_when_there_are_terms_then_keeps_them(tmp_path: Path) -> None:
     plans = BatchPlans(tmp_path)
     plans.begin(JoinSettings(2))
     plans.begin(JoinSettings(5))
@@ -58,7 +58,7 @@ def test_begin_when_there_are_terms_then_they_stay(tmp_path: Path) -> None:
     assert plans.handed(29, 0, 1) == b"x"
 
 
-def test_read_when_terms_are_gone_then_says_what_to_do(tmp_path: Path) -> None:
+def test_read_when_terms_are_missing_then_says_how_to_fix_it(tmp_path: Path) -> None:
     with pytest.raises(MillraceError, match="checkpoint"):
         BatchPlans(tmp_path).read(4)
 
@@ -71,7 +71,7 @@ def block(stream: int, rows: int) -> Block:
 
 
 @given(SIZES, st.integers(1, 8), st.integers(1, 100))
-def test_moves_level_workers_and_empty_those_beyond(sizes, workers, size) -> None:
+def test_moves_level_workers_and_empty_removed_ones(sizes, workers, size) -> None:
     moves = level(sizes, workers, size)
     after = sizes_after(sizes, moves)
     assert sum(after) == sum(sizes) and min(after, default=0) >= 0

@@ -1,4 +1,4 @@
-"""When a tuple can find no partner any more, and which tasks cannot be."""
+"""When a tuple can find no more partners, and which tasks are impossible."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_oldest_live_keeps_every_tuple_that_a_later_one_could_meet(sides, span, 
             assert meets or old * SECOND < bound or sides == ("r", "r") or old > clocks[sides[1]]
 
 
-def test_oldest_live_when_a_partner_was_never_heard_of_then_all_stays() -> None:
+def test_oldest_live_when_a_partner_was_never_seen_then_keeps_everything() -> None:
     task = JoinTask("t", "r", "s", (), -3, 3)
     assert plan(Path(), task).oldest_live({"r": 5 * SECOND}) == {"r": None, "s": 2 * SECOND}
 

@@ -1,4 +1,4 @@
-"""Figures of a join reach the lake once a batch, and the join hears what is deployed; neither can hold it up."""
+"""A join's figures reach the lake once per batch, and the join reads its deployment; neither can block it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(lake: Lake) -> tuple[list[tuple[int, ...]], list[tuple[str, int, int]]]
     )
 
 
-def test_telemetry_when_a_batch_is_told_twice_then_it_is_there_once(tmp_path: Path) -> None:
+def test_telemetry_when_a_batch_is_reported_twice_then_has_it_once(tmp_path: Path) -> None:
     terms = BatchPlan(4, JoinSettings(2, 50, 0.25))
     for generation in (1, 2):
         JoinTelemetry(Lake(tmp_path), "p", "a", generation, 100)("q", terms, reports(10, 20))
@@ -37,16 +37,16 @@ def test_telemetry_when_a_batch_is_told_twice_then_it_is_there_once(tmp_path: Pa
     assert streams == [("r", 7, 2), ("s", 5, 0)]
     assert {row["partitions"] for row in Lake(tmp_path).rows("select partitions from workers", WORKERS)} == {6}
     JoinTelemetry(Lake(tmp_path), "p", "a", 3, 100)("another", BatchPlan(0, JoinSettings()), reports(1))
-    assert len(told(Lake(tmp_path))[0]) == 3  # batches of a new checkpoint begin at 0 again
+    assert len(told(Lake(tmp_path))[0]) == 3  # batches of a new checkpoint start at 0 again
 
 
-def test_telemetry_when_the_lake_cannot_be_written_then_rows_wait_for_it(tmp_path: Path, caplog) -> None:
+def test_telemetry_when_the_lake_is_not_writable_then_rows_wait(tmp_path: Path, caplog) -> None:
     telemetry = JoinTelemetry(Lake(tmp_path / "lake"), "p", "a", 1, 100)
     telemetry("q", BatchPlan(0, JoinSettings()), reports(1))
     shutil.rmtree(tmp_path / "lake")
     (tmp_path / "lake").write_text("in the way")
     telemetry("q", BatchPlan(1, JoinSettings()), reports(2))
-    assert "the join goes on" in caplog.text
+    assert "the join continues" in caplog.text
     (tmp_path / "lake").unlink()
     telemetry("q", BatchPlan(2, JoinSettings()), reports(3))
     workers, streams = told(Lake(tmp_path / "lake"))
@@ -60,14 +60,14 @@ def test_telemetry_of_a_stale_driver_is_discarded(tmp_path: Path, caplog) -> Non
     assert [w[0] for w in told(Lake(tmp_path))[0]] == [5] and "stale" in caplog.text
 
 
-def test_settings_follow_the_newest_deployment_that_can_be_read(tmp_path: Path, caplog) -> None:
+def test_settings_follow_the_newest_readable_deployment(tmp_path: Path, caplog) -> None:
     wanted = DeployedSettings(Lake(tmp_path / "lake"), "p", JoinSettings(3))
     assert wanted() == JoinSettings(3)
     store = DeploymentStore(Lake(tmp_path / "lake"))
     app = AppDeployment("s.py", (), 1, 1024, 4)
     store.commit(Deployment("p", 1, True, {"a": app}, join=JoinSettings(4, 10, 0.5)), None)
     assert wanted() == JoinSettings(4, 10, 0.5)
-    store.commit(Deployment("p", 1, True, {"a": app}), 1)  # one that says nothing of a join
+    store.commit(Deployment("p", 1, True, {"a": app}), 1)  # one without a join
     assert wanted() == JoinSettings(4, 10, 0.5)
     shutil.rmtree(tmp_path / "lake")
     (tmp_path / "lake").mkdir()

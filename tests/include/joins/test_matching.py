@@ -1,4 +1,4 @@
-"""Pairs found by sorting are those that comparing each with each finds."""
+"""Pairs found by sorting match those found by comparing all."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def found(task: JoinTask, left: pa.Table, right: pa.Table) -> list[tuple[int, in
 
 @settings(deadline=None)  # the first example pays for what Arrow loads
 @given(ROWS, ROWS, ON, SPAN)
-def test_pairs_when_of_any_tuples_then_those_of_comparing_all(left, right, on, span) -> None:
+def test_pairs_of_any_tuples_match_those_of_comparing_all(left, right, on, span) -> None:
     task = JoinTask("t", "r", "s", on, *span)
     assert found(task, table(left), table(right)) == brute_force(task, left, right)
 
 
 @given(ROWS, st.lists(st.one_of(st.none(), st.booleans()), min_size=25, max_size=25))
-def test_pairs_when_a_side_has_a_condition_then_only_where_it_is_true(rows, met) -> None:
+def test_pairs_when_a_side_has_a_condition_then_exist_only_if_it_is_true(rows, met) -> None:
     task = JoinTask("t", "r", "s", (), -3, 3)
     left = table(rows).append_column(condition("t", "left"), pa.array(met[: len(rows)], pa.bool_()))
     expected = [(i, j) for i, j in brute_force(task, rows, rows) if met[i]]
     assert found(task, left, table(rows)) == expected
 
 
-def test_pairs_when_there_are_many_then_they_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_when_there_are_many_then_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "MOST_PAIRS", 50)
     rows = [(0, i, "a", 0) for i in range(40)]
     task = JoinTask("t", "r", "s", (("key", "key"),), 0, 0)

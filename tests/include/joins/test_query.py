@@ -1,4 +1,4 @@
-"""The join in Spark: its pairs are those of a batch join, whatever is set between batches."""
+"""The join in Spark: its pairs match a batch join, whatever settings change between batches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def partitions(spark) -> Iterator[None]:
 
 @pytest.fixture
 def coming() -> Batches:
-    """Rows (second, id, key, other) by stream and batch; the clocks of the streams are apart."""
+    """Rows (second, id, key, other) by stream and batch; the streams' clocks differ."""
     draw = np.random.default_rng(7)
     found: Batches = {}
     for stream, ahead in (("r", 0), ("s", 35)):
@@ -61,7 +61,7 @@ def joined(
     *tasks: JoinTask,
     late_s: float = 0.0,
 ) -> list[tuple[Any, Any]]:
-    """Join all batches, one file of each stream a batch, and return terms and reports of each."""
+    """Join all batches, one file of each stream per batch, and return terms and reports of each."""
     from pyspark.sql import functions as sf
 
     schema = "second long, id long, key string, ts timestamp"
@@ -115,7 +115,7 @@ def test_join_with_settings_changing_each_batch_equals_a_batch_join(spark, parti
 
 
 @pytest.mark.slow
-def test_join_when_its_sources_get_versions_without_rows_then_no_pair_is_lost(
+def test_join_when_its_sources_get_versions_without_rows_then_loses_no_pair(
     spark, partitions, coming, tmp_path
 ) -> None:
     """OPTIMIZE and ALTER TABLE make Spark run batches without rows while workers change and tuples move."""
@@ -140,11 +140,11 @@ def test_join_when_its_sources_get_versions_without_rows_then_no_pair_is_lost(
     write()
     write()
     query = start(spark, definition, lambda: JoinSettings(wanted[0], 10), lambda _, *each: plans.append(each))
-    steps = [  # how many workers the batch after the next one is to have, and what makes Spark run the next one
-        (1, write),  # three workers plan to hand all to the first
+    steps = [  # the number of workers that the batch after the next one should have, and the trigger of the next one
+        (1, write),  # three workers plan to hand everything to the first
         (1, optimize),  # the moves wait
         (4, write),  # tuples are handed over
-        (2, alter),  # the hand-overs wait, and fewer workers are to stay
+        (2, alter),  # the hand-overs wait, and fewer workers should remain
         (3, write),
     ]
     try:
@@ -162,7 +162,7 @@ def test_join_when_its_sources_get_versions_without_rows_then_no_pair_is_lost(
 
 
 @pytest.mark.slow
-def test_join_that_sheds_pairs_all_the_others_and_counts_exactly(spark, partitions, coming, tmp_path) -> None:
+def test_join_that_sheds_pairs_the_rest_and_counts_exactly(spark, partitions, coming, tmp_path) -> None:
     from pyspark.sql import functions as sf
 
     shares = [0.0, 0.5, 1.0, 0.2, 0.8, 0.0]
@@ -183,18 +183,18 @@ def test_join_that_sheds_pairs_all_the_others_and_counts_exactly(spark, partitio
             assert share not in (0.0, 1.0) or away.sum() == share * ROWS
     assert 0 < len(unshed["r"]) < BATCHES * ROWS
     assert found(tmp_path, WEATHER) == expected(WEATHER, unshed["r"], unshed["s"])
-    for _, reports in told[1:4]:  # what was shed still counts as offered
+    for _, reports in told[1:4]:  # shed tuples still count as offered
         assert sum(r.offered for r in reports) > sum(r.tuples for r in reports)
 
 
 def sum_of(reports: list[Any], stream: str) -> int:
-    """Return what was shed of a stream, as all workers tell the same of it."""
+    """Return the number of shed tuples of a stream; all workers report the same."""
     (dropped,) = {report.dropped[stream] for report in reports}
     return int(dropped)
 
 
 def test_join_loses_only_late_tuples(spark, partitions, coming, tmp_path) -> None:
-    late = (0, 9_999, "k1", 0)  # its time is long past when it comes
+    late = (0, 9_999, "k1", 0)  # its time is long past when it arrives
     again = coming["r"][3][5]
     r = [*coming["r"][:4], [*coming["r"][4], late, again], coming["r"][5]]
     told = joined(spark, tmp_path / "a", {"r": r, "s": coming["s"]}, lambda: JoinSettings(2, 10), WEATHER, late_s=120)
@@ -205,11 +205,11 @@ def test_join_loses_only_late_tuples(spark, partitions, coming, tmp_path) -> Non
     nothing: Batches = {"r": coming["r"][:3], "s": [[], [], []]}
     told = joined(spark, tmp_path / "b", nothing, lambda: JoinSettings(2, 10), WEATHER)
     assert not found(tmp_path / "b", WEATHER)
-    # nobody knows when the silent stream begins, so all wait for it
+    # no one knows when the silent stream starts, so all wait for it
     assert sum(report.tuples for report in told[-1][1]) == 3 * ROWS
 
 
-def test_join_when_a_checkpoint_is_of_other_streams_then_says_so(spark, partitions, coming, tmp_path) -> None:
+def test_join_when_a_checkpoint_has_other_streams_then_says_so(spark, partitions, coming, tmp_path) -> None:
     joined(spark, tmp_path, {"r": coming["r"][:1], "s": coming["s"][:1]}, JoinSettings, WEATHER)
     streams = tuple(JoinStream(name, "", "ts", {"id": "id", "key": "key"}) for name in "rs")
     definition = JoinDefinition(streams, (WEATHER,), str(tmp_path / "results"), str(tmp_path / "checkpoint"), 1000)
@@ -225,8 +225,8 @@ def test_join_when_a_checkpoint_is_of_other_streams_then_says_so(spark, partitio
         start(spark, replace(definition, streams=wrong), JoinSettings, source=source)
 
 
-def test_modules_that_workers_are_given_are_all_of_the_package(tmp_path) -> None:
-    """Also those in a folder without __init__.py, which an archive must name."""
+def test_modules_shipped_to_workers_cover_the_whole_package(tmp_path) -> None:
+    """Including those in a folder without __init__.py, which an archive must name."""
     archive = tmp_path / "modules.zip"
     write_modules(archive)
     inside = {str(path.relative_to(PACKAGE).parent) for path in PACKAGE.rglob("*.py")}

@@ -54,7 +54,7 @@ def test_cut_keeps_sheds_or_drops_each_row_as_late(rows, known, size, share, clo
 
 
 @given(st.integers(0, 1000), st.floats(0, 1))
-def test_sheds_about_the_share_and_other_rows_in_other_batches(batch_id, share) -> None:
+def test_sheds_about_the_share_and_different_rows_per_batch(batch_id, share) -> None:
     hashes = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, 4000)
     away = sheds(hashes, batch_id, share)
     assert abs(away.mean() - share) < 0.04

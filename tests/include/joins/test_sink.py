@@ -1,4 +1,4 @@
-"""The end of a batch: results once, whoever writes them, and terms for the next batch."""
+"""The end of a batch: results exactly once, whichever driver writes them, and terms for the next batch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ids(root: Path) -> list[tuple[int, int]]:
     return sorted((row["left_id"], row["right_id"]) for row in rows)
 
 
-def test_sink_goes_on_behind_a_predecessor_that_still_wrote(found, tmp_path: Path) -> None:
+def test_sink_continues_after_a_predecessor_that_still_wrote(found, tmp_path: Path) -> None:
     settings = JoinSettings(2, 10)
     old, new = (Sink(found, lambda: settings, lambda *told: None) for _ in range(2))
     old(output(found, [(1, 2)], {0: 1, 1: 0}), 0)
@@ -56,16 +56,16 @@ def test_sink_goes_on_behind_a_predecessor_that_still_wrote(found, tmp_path: Pat
     assert ids(tmp_path) == [(1, 2), (3, 4), (5, 6)]
 
 
-def test_sink_when_a_batch_comes_again_then_its_results_are_there_once(found, tmp_path: Path) -> None:
+def test_sink_when_a_batch_is_repeated_then_writes_results_once(found, tmp_path: Path) -> None:
     told: list[int] = []
     sink = Sink(found, lambda: JoinSettings(2, 10), lambda query, terms, reports: told.append(terms.batch_id))
     for _ in range(2):
         sink(output(found, [(1, 2), (1, 2)], {0: 1, 1: 0}), 0)
-    assert ids(tmp_path) == [(1, 2), (1, 2)]  # a pair that was found twice in a batch is there twice
+    assert ids(tmp_path) == [(1, 2), (1, 2)]  # a pair found twice in a batch is there twice
     assert told == [0, 0]
 
 
-def test_sink_plans_the_next_batch_by_new_workers_and_settings(found, tmp_path: Path) -> None:
+def test_sink_plans_the_next_batch_with_new_workers_and_settings(found, tmp_path: Path) -> None:
     wanted = iter([JoinSettings(7, 4000, 2.0), JoinSettings(1, 0, -1.0)])
     sink = Sink(found, lambda: next(wanted), lambda *told: None)
     sink(output(found, [], {0: 600, 1: 0}), 0)
@@ -81,11 +81,11 @@ def test_sink_plans_the_next_batch_by_new_workers_and_settings(found, tmp_path: 
     terms = BatchPlans(tmp_path).read(2)
     assert terms.settings == JoinSettings(1, 1, 0.0) and terms.handed == ((1, 0), (2, 0))
     assert BatchPlans(tmp_path).handed(2, 2, 0) == b"\x02"
-    # what is on its way counts where it goes, and is called back from there
+    # tuples in flight count at their destination, and are called back from there
     assert set(terms.moves) == {Move(1, 0, 200), Move(2, 0, 200)} and terms.sizes == (600, 0, 0)
 
 
-def test_sink_when_results_are_of_another_task_then_says_so(found, tmp_path: Path) -> None:
+def test_sink_when_results_are_from_another_task_then_says_so(found, tmp_path: Path) -> None:
     Sink(found, JoinSettings, lambda *told: None)
     other = JoinTask("t", "r", "s", (("key", "key"),), -2, 2)
     with pytest.raises(MillraceError, match="new folder"):

@@ -1,4 +1,4 @@
-"""What a worker keeps: what it was given, less what expired and what it gave away, in state that can be read again."""
+"""What a worker keeps, in state that can be read again: tuples received, minus expired and handed-over ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_window_expires_tuples_and_removes_whole_sets_from_the_state(given_sets,
 
 
 @given(GIVEN, st.integers(0, 60), st.integers(0, 4))
-def test_take_when_tuples_are_given_away_then_each_is_at_one_place(given_sets, count, before) -> None:
+def test_take_when_tuples_are_handed_over_then_each_is_in_one_place(given_sets, count, before) -> None:
     state = State()
     window = Window(state, SCHEMAS)
     for number, (rows, shed) in enumerate(given_sets):

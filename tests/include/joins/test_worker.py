@@ -1,4 +1,4 @@
-"""Router, workers and sink together, without Spark: pairs are those of comparing all, whatever the settings."""
+"""Router, workers and sink together, without Spark: pairs match those of comparing all, whatever the settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTINGS = [(4, 5), (2, 3), (1, 9), (3, 2), (4, 20), (1, 1), (3, 4), (2, 7), (2,
 
 @dataclass
 class Handle:
-    """What Spark opens a worker's state with."""
+    """Spark opens a worker's state with this."""
 
     state: State
 
@@ -62,10 +62,10 @@ def routed(join: JoinPlan, batch: BatchPlan, rows: dict[str, list[Any]]) -> dict
 
 
 @pytest.mark.parametrize("empty", [(), (1, 3, 4, 6), tuple(range(0, 16, 2))], ids=["none", "some", "every other"])
-def test_join_of_changing_workers_equals_comparing_all(
+def test_join_of_changing_workers_matches_comparing_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: tuple[int, ...]
 ) -> None:
-    """Spark runs batches without rows too, for example after OPTIMIZE of a source: then it calls no worker."""
+    """Spark also runs batches without rows, for example after OPTIMIZE of a source: then it calls no worker."""
     (tmp_path / "metadata").write_text(json.dumps({"id": "q"}))
     join = plan(tmp_path, NEAR, NEXT)
     plans, settings = BatchPlans(tmp_path), cycle([JoinSettings(m, block) for m, block in SETTINGS])
@@ -95,4 +95,4 @@ def test_join_of_changing_workers_equals_comparing_all(
     assert all(report.arrived == {"r": ROWS, "s": ROWS} for _, reports in seen for report in reports)
     oldest = join.oldest_live({stream: of[-1][-1][0] * SECOND for stream, of in rows.items()})
     live = sum(row[0] * SECOND >= (oldest[s] or 0) for s, of in every.items() for row in of)
-    assert sum(plans.read(BATCHES + len(empty)).sizes) == live  # what is on its way counts where it goes
+    assert sum(plans.read(BATCHES + len(empty)).sizes) == live  # tuples in flight count at their destination

@@ -1,4 +1,4 @@
-"""Tuples of two streams, and the pairs that comparing each with each finds."""
+"""Tuples of two streams, and the pairs found by comparing all of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class State(dict[Any, Any]):
 
 @dataclass
 class Output:
-    """What Spark hands to the sink."""
+    """Spark passes this to the sink."""
 
     rows: list[dict[str, Any]]
 

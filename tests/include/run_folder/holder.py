@@ -1,4 +1,4 @@
-"""A process that takes an app's lock, says so, forks a child that outlives it if told, and waits."""
+"""A process that takes an app's lock, reports it, optionally forks a child that outlives it, and waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that look like drivers to those who search the process table."""
+"""Processes that look like drivers in the process table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.run_folder.arguments import DriverArguments
 
 @contextmanager
 def driver(run_dir: Path, pipeline: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process with the arguments of a driver's first generation, at version 1 on one slot, while it lasts."""
+    """Run a process with the arguments of a driver's first generation, at version 1 on one slot, inside the block."""
     script = run_dir.parent / "run_script.py"
     run_dir.mkdir(parents=True, exist_ok=True)
     script.write_text("import time\ntime.sleep(600)\n")

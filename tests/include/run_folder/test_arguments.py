@@ -1,4 +1,4 @@
-"""A driver's command line: whatever a user passes arrives untouched, and only drivers are recognised."""
+"""A driver's command line: user arguments arrive unchanged, and only drivers are recognised."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def test_arguments_come_back_as_they_were_passed(words: list[str]) -> None:
     assert recognise(["java", "-cp", "x", "/repo/jobs/run_script.py", *given_.argv()]) == given_
 
 
-def test_arguments_of_a_release_without_batch_deadline_are_parsed() -> None:
+def test_arguments_from_a_release_without_batch_deadline_are_parsed() -> None:
     argv = ARGUMENTS.argv()
     at = argv.index("--batch-deadline")
     assert parse([*argv[:at], *argv[at + 2 :]]) == ARGUMENTS
 
 
-def test_script_arguments_may_hold_bytes_that_are_no_text() -> None:
+def test_script_arguments_may_contain_bytes_that_are_not_text() -> None:
     odd = DriverArguments(**{**vars(ARGUMENTS), "args": (b"\xff".decode(errors="surrogateescape"),)})
     assert parse(odd.argv()) == odd
 
 
 @given(WORDS)
-def test_recognise_when_it_is_another_program_then_is_none(words: list[str]) -> None:
+def test_recognise_of_another_program_is_none(words: list[str]) -> None:
     assert recognise(["vim", "run_script.py", *(w for w in words if w != "--generation")]) is None
     assert recognise(words) is None or "run_script.py" in words
 

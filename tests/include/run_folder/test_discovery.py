@@ -1,4 +1,4 @@
-"""Live drivers are found by their command line, and only the very same process is signalled."""
+"""Live drivers are found by their command line, and only that exact process gets a signal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _await(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_process_of_another_user_is_no_driver_of_ours(tmp_path, start, monkeypatch) -> None:
+def test_process_of_another_user_is_not_one_of_our_drivers(tmp_path, start, monkeypatch) -> None:
     start()
     assert len(find(tmp_path, "p")) == 1
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -59,13 +59,13 @@ def test_find_returns_this_homes_drivers_newest_first(tmp_path, start) -> None:
     assert find(tmp_path / "another home", "p") == ()
 
 
-def test_find_when_the_run_folder_is_reached_by_a_link_then_is_the_same(tmp_path, start) -> None:
+def test_find_by_a_link_to_the_run_folder_is_the_same(tmp_path, start) -> None:
     start()
     (tmp_path / "link").symlink_to(tmp_path)
     assert len(find(tmp_path / "link", "p")) == 1
 
 
-def test_find_when_a_driver_is_dead_but_not_yet_reaped_then_is_gone(tmp_path, start) -> None:
+def test_find_leaves_out_a_dead_driver_that_is_not_reaped(tmp_path, start) -> None:
     child = start()
     (driver,) = find(tmp_path, "p")
     os.kill(child.pid, signal.SIGKILL)

@@ -54,13 +54,13 @@ def test_failed_queries_are_those_of_the_drivers_that_serve(tmp_path: Path) -> N
     assert driver_records.query_failures(tmp_path, "p", ["a"]) == ()
 
 
-def test_record_when_its_writer_is_killed_at_any_moment_then_is_whole(tmp_path: Path) -> None:
+def test_record_when_its_writer_is_killed_at_any_moment_then_is_complete(tmp_path: Path) -> None:
     for _ in range(3):
         argv = [sys.executable, "-c", WRITE_FOREVER, str(tmp_path)]
         writer = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
-        for _ in range(200):  # a reader beside it never sees half a record
+        for _ in range(200):  # a concurrent reader never sees half a record
             assert driver_records.read(tmp_path, "p", "a", 1) is not None
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()
@@ -75,7 +75,7 @@ def test_damaged_record_counts_as_none_and_others_are_read(tmp_path: Path, text:
     assert driver_records.all_of(tmp_path, "p", "a") == (RECORD,)
 
 
-def test_all_of_when_there_are_ten_and_more_then_is_sorted_by_number(tmp_path: Path) -> None:
+def test_all_of_ten_or_more_is_sorted_by_number(tmp_path: Path) -> None:
     for number in (2, 10, 9, 1):
         driver_records.write(tmp_path, replace(RECORD, generation=number))
     assert [r.generation for r in driver_records.all_of(tmp_path, "p", "a")] == [10, 9, 2, 1]

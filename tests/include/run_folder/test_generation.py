@@ -12,7 +12,7 @@ from millrace.model.errors import MillraceError
 from millrace.run_folder.generation import allot, newest
 
 
-def test_allot_gives_no_number_twice_to_many_processes(tmp_path: Path) -> None:
+def test_allot_never_gives_a_number_twice_to_many_processes(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
         numbers = list(pool.map(allot, [tmp_path] * 40))
     assert sorted(numbers) == list(range(1, 41))

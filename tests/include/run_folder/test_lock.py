@@ -1,4 +1,4 @@
-"""The app's lock against real processes that die."""
+"""The app's lock with real processes that die."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_lock_is_refused_until_its_holder_is_killed(tmp_path: Path, hold) -> Non
     assert lock.try_acquire()
 
 
-def test_lock_is_free_though_the_holders_child_lives_on(tmp_path: Path, hold) -> None:
+def test_lock_is_free_even_if_the_holders_child_lives_on(tmp_path: Path, hold) -> None:
     child, _ = hold("fork")
     child.kill()
     child.wait()
     assert AppLock(tmp_path).try_acquire()
 
 
-def test_released_lock_goes_to_another_process(tmp_path: Path, hold) -> None:
+def test_lock_when_released_then_goes_to_another_process(tmp_path: Path, hold) -> None:
     lock = AppLock(tmp_path)
     assert lock.try_acquire()
     assert hold()[1] == "False"
@@ -75,7 +75,7 @@ def test_lock_when_taken_twice_by_its_holder_then_stays_one_lock(tmp_path: Path,
     assert hold()[1] == "False"
 
 
-def test_holders_when_held_and_freed_then_name_the_process_and_nobody(tmp_path: Path, hold) -> None:
+def test_holders_name_the_process_while_held_and_no_one_after(tmp_path: Path, hold) -> None:
     assert holders(tmp_path) == ()
     child, _ = hold()
     assert holders(tmp_path) == (child.pid,)
@@ -87,7 +87,7 @@ def test_holders_when_held_and_freed_then_name_the_process_and_nobody(tmp_path: 
     assert holders(tmp_path) == ()
 
 
-def test_lock_of_a_checkpoint_is_not_that_of_an_app(tmp_path: Path, hold) -> None:
+def test_lock_of_a_checkpoint_is_separate_from_that_of_an_app(tmp_path: Path, hold) -> None:
     child, _ = hold()
     lock = AppLock(tmp_path, CHECKPOINT)
     assert holders(tmp_path, CHECKPOINT) == ()

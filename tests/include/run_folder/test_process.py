@@ -1,4 +1,4 @@
-"""A process is recognised by its boot and its start tick, whatever happens to clocks and pids."""
+"""A process is identified by its boot and its start tick, despite changes of clocks and pids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_process_is_the_same_after_the_wall_clock_was_stepped(
     assert child.wait() == -signal.SIGKILL
 
 
-def test_signal_is_not_sent_to_another_process_of_the_pid(child: subprocess.Popen[bytes]) -> None:
+def test_signal_is_not_sent_to_another_process_with_the_same_pid(child: subprocess.Popen[bytes]) -> None:
     present = ProcessId.of(child.pid)
     assert present.start_ticks is not None
     for other in (replace(present, start_ticks=present.start_ticks - 1), replace(present, boot_id="another boot")):
@@ -46,7 +46,7 @@ def test_signal_is_not_sent_to_another_process_of_the_pid(child: subprocess.Pope
     assert not present.alive() and not present.signal(signal.SIGKILL)
 
 
-def test_start_time_decides_for_a_process_noted_without_ticks(
+def test_start_time_identifies_a_process_recorded_without_ticks(
     child: subprocess.Popen[bytes],
 ) -> None:
     started = psutil.Process(child.pid).create_time()
@@ -62,5 +62,5 @@ def test_of_when_the_process_has_ended_then_says_so(child: subprocess.Popen[byte
         ProcessId.of(child.pid)
 
 
-def test_this_process_when_asked_then_is_alive() -> None:
+def test_this_process_is_alive() -> None:
     assert this_process().alive()

@@ -1,4 +1,4 @@
-"""A trigger that the wall clock keeps from coming is no wait that counts as work; Spark itself is in tests/jobs."""
+"""A wait for a trigger counts as work until the trigger is long overdue; tests with Spark are in tests/jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL_S = 5.0
 
 @dataclass
 class Clock:
-    """The monotonic clock, moved by hand."""
+    """A monotonic clock, moved by the test."""
 
     now_s: float = 1000.0
 

@@ -1,4 +1,4 @@
-"""A checkpoint is locked before its query starts, wherever the script says where it is."""
+"""A checkpoint is locked before its query starts, however the script sets its location."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _elsewhere(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 
-def test_folder_is_what_the_writer_or_its_start_says(writer, tmp_path: Path) -> None:
+def test_folder_comes_from_the_writer_or_its_start(writer, tmp_path: Path) -> None:
     assert checkpoint_folder(writer, {}) is None
     assert checkpoint_folder(writer, {"checkpointlocation": f"file://{tmp_path}/a"}) == tmp_path / "a"
     assert checkpoint_folder(writer.option("CheckpointLocation", f"{tmp_path}/b"), {}) == tmp_path / "b"
@@ -50,7 +50,7 @@ def test_folder_of_a_named_query_is_below_the_sessions(spark, writer, tmp_path: 
         spark.conf.unset(ROOT)
 
 
-def test_checkpoint_that_another_process_has_is_refused_until_it_dies(writer, tmp_path: Path) -> None:
+def test_checkpoint_held_by_another_process_is_refused_until_it_dies(writer, tmp_path: Path) -> None:
     options, locks = {"checkpointLocation": str(tmp_path)}, CheckpointLocks()
     with _elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "True\n"
@@ -58,7 +58,7 @@ def test_checkpoint_that_another_process_has_is_refused_until_it_dies(writer, tm
             locks.take(writer, options)
         other.kill()
     locks.take(writer, options)
-    locks.take(writer, options)  # the script starts its query again
+    locks.take(writer, options)  # the script restarts its query
     with _elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "False\n"
         other.kill()

@@ -1,4 +1,4 @@
-"""What the driver remembers of queries that a script starts and ends again and again."""
+"""What the driver remembers about queries that a script starts and ends repeatedly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT = 1
 
 @pytest.fixture
 def gate(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    for name in ("start", "toTable"):  # put back what the gate replaces
+    for name in ("start", "toTable"):  # restore the functions that the gate replaces
         monkeypatch.setattr(DataStreamWriter, name, getattr(DataStreamWriter, name))
     journal, events = Journal(arguments(tmp_path / "run")), []
 
@@ -86,7 +86,7 @@ def test_queries_that_run_once_leave_nothing_behind(
     assert locked == [f"other-{KEPT + 1}"], "only the newest query's checkpoint is locked"
 
 
-def test_query_that_fails_while_another_runs_is_on_record_until_it_is_started_again(
+def test_query_that_fails_while_another_runs_is_on_record_until_restarted(
     spark: Any, gate: Gate, tmp_path: Path
 ) -> None:
     def start(name: str, sink: Any = None) -> Any:

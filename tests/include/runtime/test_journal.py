@@ -20,7 +20,7 @@ def arguments(run_dir: Path) -> DriverArguments:
     )  # fmt: skip
 
 
-def test_record_that_cannot_be_written_waits_and_comes_with_the_next_change(
+def test_record_that_cannot_be_written_waits_for_the_next_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_dir, away = tmp_path / "run", tmp_path / "away"

@@ -77,7 +77,7 @@ def expected(rows: list[dict[str, Any]]) -> dict[tuple[datetime, str], tuple[int
     return {key: (count[key], size[key]) for key in count}
 
 
-def test_run_when_source_grows_then_only_new_versions_are_counted(spark: Any, tmp_path: Path, source: Source) -> None:
+def test_run_when_source_grows_then_counts_only_new_versions(spark: Any, tmp_path: Path, source: Source) -> None:
     lake = Lake(tmp_path / "lake")
     assert run(spark, lake, profile(source)) == DeltaTable(source.path).version()
     assert counted(lake) == expected(source.rows)
@@ -89,7 +89,7 @@ def test_run_when_source_grows_then_only_new_versions_are_counted(spark: Any, tm
     assert {r["app"] for r in lake.rows("select app from streams where pipeline = 'p'", "telemetry/streams")} == {"p"}
 
 
-def test_run_leaves_out_what_was_there_before(spark: Any, tmp_path: Path, source: Source) -> None:
+def test_run_leaves_out_rows_that_existed_before(spark: Any, tmp_path: Path, source: Source) -> None:
     lake = Lake(tmp_path / "lake")
     since = DeltaTable(source.path).version()
     assert run(spark, lake, profile(source), since) is None
@@ -105,7 +105,7 @@ def test_rows_without_a_time_belong_to_no_period(spark: Any, tmp_path: Path, sou
     assert counted(lake) == expected(source.rows)
 
 
-def test_stream_of_several_columns_is_named_by_all(spark: Any, tmp_path: Path, source: Source) -> None:
+def test_stream_of_several_columns_is_named_after_all(spark: Any, tmp_path: Path, source: Source) -> None:
     lake = Lake(tmp_path / "lake")
     run(spark, lake, profile(source, stream=("origin", "n")))
     assert {stream for _, stream in counted(lake)} == {f"{r['origin']}/{r['n']}" for r in source.rows}

@@ -1,4 +1,4 @@
-"""State of real queries in another number of partitions: results are those of a batch, failures leave no trace."""
+"""State of real queries with another number of partitions: results match a batch, failures leave no trace."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class World:
         return reader.schema(SCHEMA).parquet(str(source.folder))
 
     def run(self, frame: Frame, partitions: int, mode: str = "append", provider: str = ROCKSDB) -> QueryCheckpoint:
-        """Process all that is there, and return what is known of the query's checkpoint."""
+        """Process all available rows, and return the facts about the query's checkpoint."""
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         self.spark.conf.set(STATE_STORE, provider)
 
@@ -167,9 +167,7 @@ KINDS: dict[str, tuple[Callable[..., Frame], Callable[..., Frame], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(4, 7), (8, 3)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_results_over_a_change_of_partitions_are_those_of_a_batch(
-    world: World, kind: str, before: int, after: int
-) -> None:
+def test_results_over_a_change_of_partitions_match_a_batch(world: World, kind: str, before: int, after: int) -> None:
     stream, batch, mode = KINDS[kind]
     half = ROWS // 2
     world.left.append(range(half))
@@ -182,7 +180,7 @@ def test_results_over_a_change_of_partitions_are_those_of_a_batch(
     assert (done.phase, done.error, done.in_force) == (Phase.CHANGED, None, after)
     assert world.copied()
 
-    world.left.append(range(half - 50, ROWS))  # some rows again, and partners and keys of former ones
+    world.left.append(range(half - 50, ROWS))  # some rows again, and partners and keys of earlier ones
     world.right.append(range(half // 2, ROWS), later_s=5)
     whole = batch(world.rows(world.left, False), world.rows(world.right, False))
     expected = sorted(tuple(row) for row in whole.collect())
@@ -203,13 +201,13 @@ def half_done(world: World, **how: Any) -> QueryCheckpoint:
 
 
 def the_rest_is_counted(world: World, partitions: int, **how: Any) -> None:
-    """The old checkpoint runs on, in its old number of partitions or in the new one."""
+    """The old checkpoint continues, with its old number of partitions or with the new one."""
     world.left.append(range(ROWS // 2, ROWS))
     world.run(counted(world.rows(world.left, True), None), partitions, "update", **how)
     assert last_of_key(world.out) == [(key, ROWS // KEYS) for key in range(KEYS)]
 
 
-def test_state_on_the_heap_is_refused_and_its_checkpoint_runs_on(world: World) -> None:
+def test_state_on_the_heap_is_refused_and_its_checkpoint_continues(world: World) -> None:
     checkpoint = half_done(world, provider=ON_HEAP)
     before = world.files()
     refused = world.change(checkpoint, 7)
@@ -219,7 +217,7 @@ def test_state_on_the_heap_is_refused_and_its_checkpoint_runs_on(world: World) -
     the_rest_is_counted(world, 7, provider=ON_HEAP)
 
 
-def test_sink_of_files_is_known_as_one(world: World) -> None:
+def test_sink_of_files_is_recognised(world: World) -> None:
     world.left.append(range(10))
     writer = world.rows(world.left, True).writeStream.option("checkpointLocation", str(world.checkpoint))
     query = writer.trigger(availableNow=True).format("parquet").start(str(world.root / "results"))
@@ -228,7 +226,7 @@ def test_sink_of_files_is_known_as_one(world: World) -> None:
     assert checkpoint is not None and checkpoint.sink.startswith(FILE_SINK) and checkpoint.partitions == 0
 
 
-def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: World) -> None:
+def test_one_unsupported_checkpoint_of_two_leaves_both_unchanged(world: World) -> None:
     first = half_done(world)
     before = world.files()
     second = replace(first, folder=str(world.root / "second"))
@@ -243,14 +241,14 @@ def test_one_of_two_checkpoints_that_cannot_leaves_both_as_they_were(world: Worl
 
 
 @pytest.mark.parametrize("phase", [Phase.COPYING, Phase.CHANGING])
-def test_change_that_was_killed_is_undone(world: World, phase: Phase) -> None:
+def test_killed_change_is_undone(world: World, phase: Phase) -> None:
     checkpoint = half_done(world)
     before = world.files()
     world.begin(checkpoint, 7)
     folders = repartition.Folders(world.spark)
     folders.copy(checkpoint.folder, copy_of(checkpoint.folder))
     if phase is Phase.COPYING:
-        folders.delete(f"{copy_of(checkpoint.folder)}/state")  # it had not come to it
+        folders.delete(f"{copy_of(checkpoint.folder)}/state")  # it had not got that far
     else:
         folders.delete(f"{checkpoint.folder}/state/0/2")
     task = record.read(world.app)
@@ -263,7 +261,7 @@ def test_change_that_was_killed_is_undone(world: World, phase: Phase) -> None:
     the_rest_is_counted(world, 4)
 
 
-def test_change_is_undone_where_no_batch_was_committed_with_it(world: World) -> None:
+def test_change_is_undone_if_no_batch_was_committed_with_it(world: World) -> None:
     checkpoint = half_done(world)
     before = world.files()
     assert world.change(checkpoint, 7).phase is Phase.CHANGED
@@ -274,7 +272,7 @@ def test_change_is_undone_where_no_batch_was_committed_with_it(world: World) -> 
 
 
 @pytest.mark.slow
-def test_change_stays_where_its_delta_table_has_a_batch_that_the_query_has_not_committed(world: World) -> None:
+def test_change_stays_if_its_delta_table_has_a_batch_that_the_query_has_not_committed(world: World) -> None:
     def run(partitions: int) -> QueryCheckpoint:
         world.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         world.spark.conf.set(STATE_STORE, ROCKSDB)
@@ -290,7 +288,7 @@ def test_change_stays_where_its_delta_table_has_a_batch_that_the_query_has_not_c
     run(7)
     commits = world.checkpoint / "commits"
     newest = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-    for file in (commits / str(newest), commits / f".{newest}.crc"):  # it died before it could say so
+    for file in (commits / str(newest), commits / f".{newest}.crc"):  # it died before it could report this
         file.unlink()
     assert repartition.undo(world.spark, world.app).phase is Phase.KEPT
     world.left.append(range(200, 300))
@@ -299,13 +297,13 @@ def test_change_stays_where_its_delta_table_has_a_batch_that_the_query_has_not_c
     assert sorted(row["id"] for row in written) == list(range(300))
 
 
-def test_checkpoint_that_was_taken_away_is_left_out(world: World) -> None:
+def test_deleted_checkpoint_is_left_out(world: World) -> None:
     gone = QueryCheckpoint("q", str(world.root / "gone"), 4, ROCKSDB, "ForeachBatchSink")
     assert world.change(gone, 7).phase is Phase.CHANGED
     assert not (world.root / "gone").exists()
 
 
-def test_state_that_has_the_number_already_is_left_alone(world: World) -> None:
+def test_state_that_already_has_the_number_is_left_alone(world: World) -> None:
     checkpoint = half_done(world)
     assert world.change(checkpoint, 4).phase is Phase.CHANGED
     the_rest_is_counted(world, 4)

@@ -1,4 +1,4 @@
-"""Where queries end: at the end of a batch, and not before what its rows closed was emitted."""
+"""Where queries stop: at the end of a batch, and only after it emits the windows that its rows closed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE_S = 600.0
 
 
 class Folders:
-    """A source of minutes, and the hours that were closed by a watermark, with a gate in each batch."""
+    """A source of minutes, and the hours closed by a watermark, with a gate in each batch."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.source, self.folder = spark, folder / "source", folder
@@ -36,7 +36,7 @@ class Folders:
         rows.coalesce(1).write.format("delta").mode("append").save(str(self.source))
 
     def start(self) -> Any:
-        """Start a query that reads a file a batch and holds each batch until the gate is open."""
+        """Start a query that reads one file per batch and holds each batch until the gate is open."""
         from pyspark.sql import functions as sf
 
         gate, held = self.open, self.held
@@ -80,7 +80,7 @@ def _in_batch(query: Any) -> bool:
 
 
 def _shut_after_three_rows(folders: Folders) -> Any:
-    """A query that has processed three rows, and will be held in its next batch that has any."""
+    """A query that has processed three rows, and will be held in its next batch with rows."""
     folders.add(1, 2, 3)
     folders.open.touch()
     query = folders.start()
@@ -89,21 +89,21 @@ def _shut_after_three_rows(folders: Folders) -> Any:
     return query
 
 
-def test_end_emits_what_the_last_rows_closed(folders: Folders) -> None:
+def test_end_emits_windows_closed_by_the_last_rows(folders: Folders) -> None:
     query = _shut_after_three_rows(folders)
     folders.add(MINUTES_OF_CLOSING)
-    _await(folders.held.exists, query)  # a batch without rows, for the watermark, may come before
+    _await(folders.held.exists, query)  # a batch without rows, for the watermark, may come first
     folders.open.touch()
     assert end_at_boundary([query], PATIENCE_S)
     assert folders.processed(query) == 4
     assert folders.results() == [3]
 
 
-def test_end_when_more_rows_wait_then_no_other_batch_begins(folders: Folders) -> None:
+def test_end_when_more_rows_wait_then_starts_no_other_batch(folders: Folders) -> None:
     query = _shut_after_three_rows(folders)
     for minute in (70, 71, MINUTES_OF_CLOSING):
         folders.add(minute)
-    _await(folders.held.exists, query)  # a batch without rows, for the watermark, may come before
+    _await(folders.held.exists, query)  # a batch without rows, for the watermark, may come first
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(end_at_boundary, [query], PATIENCE_S)
         _await(lambda: _told_to_end(query), query)
@@ -117,7 +117,7 @@ def _told_to_end(query: Any) -> bool:
 
 
 @pytest.mark.parametrize("_attempt", range(2))
-def test_end_leaves_no_batch_undone_that_was_just_beginning(folders: Folders, _attempt: int) -> None:
+def test_end_completes_a_batch_that_was_just_starting(folders: Folders, _attempt: int) -> None:
     folders.add(1)
     folders.open.touch()
     query = folders.start()

@@ -1,4 +1,4 @@
-"""Former names of the published packages warn and are the same objects."""
+"""Old names of the published packages warn and are the same objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize("package", ["panes", "partitioning"])
-def test_former_name_warns_and_has_all_that_was_published(package: str) -> None:
+def test_old_name_warns_and_has_everything_that_was_published(package: str) -> None:
     present = importlib.import_module(f"millrace.windows.{package}")
     sys.modules.pop(f"include.streaming.{package}", None)
     with pytest.warns(DeprecationWarning, match=f"millrace.windows.{package}"):

@@ -1,4 +1,4 @@
-"""A user's script: counts rows by key and keeps the counts after each batch; ``helper`` is a module beside it."""
+"""A user's script: counts rows by key and keeps the counts after each batch; ``helper`` is a module next to it."""
 
 import sys
 from pathlib import Path

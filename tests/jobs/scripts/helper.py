@@ -1,4 +1,4 @@
-"""A module beside a user's script: executors must find it too."""
+"""A module next to a user's script: executors must find it too."""
 
 
 def twice(value):

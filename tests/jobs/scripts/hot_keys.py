@@ -1,4 +1,4 @@
-"""A user's script: drops duplicates, counts by key, and asks a slow service for each key; one partition is hot."""
+"""A user's script: drops duplicates, counts by key, and calls a slow service for each key; one partition is hot."""
 
 import json
 import sys

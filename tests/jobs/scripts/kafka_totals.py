@@ -1,4 +1,4 @@
-"""A user's script: reads numbers from a Kafka topic in limited batches, asks a slow service for each, keeps totals."""
+"""A user's script: reads numbers from a Kafka topic in limited batches, calls a slow service for each, keeps totals."""
 
 import json
 import sys

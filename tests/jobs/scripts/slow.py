@@ -1,4 +1,4 @@
-"""A user's script whose first batch works, or only waits, until a file is there: ``where`` is a task or the sink."""
+"""A user's script whose first batch works, or only waits, until a file exists: ``where`` is a task or the sink."""
 
 import sys
 import time

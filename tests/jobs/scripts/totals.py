@@ -1,4 +1,4 @@
-"""A user's script: reads a table or JSON files, asks a slow service for each row, and keeps count and sum by key."""
+"""A user's script: reads a table or JSON files, calls a slow service for each row, and keeps count and sum by key."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The chain: sources, workers and the messages under way between them, and the events that may happen to it."""
+"""The chain: sources, workers and the messages in transit between them, and the events that change it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from millrace.model.errors import MillraceError
 
 
 class Chain:
-    """A chain of workers, R's source on its left and S's on its right.
+    """A chain of workers, with R's source on its left and S's on its right.
 
-    Nothing happens by itself: the holder decides which event is next. Every event is deterministic and leaves the pairs
-    that met in ``met``. Links may lose, double and reorder; the holder decides that too.
+    The caller decides which event comes next, including when a link loses, duplicates or reorders a message. Every
+    event is deterministic and appends the pairs that met to ``met``.
 
-    A link is named by its position from the left, a direction by 0 (to the right) or 1 (to the left), a message under
-    way by its index, 0 for the oldest.
+    A link is identified by its position from the left, a direction by 0 (to the right) or 1 (to the left), a message in
+    transit by its index, 0 for the oldest.
 
     Args:
-        rules: Of all workers.
-        workers: How many, >= 1.
-        block: Tuples of a block, >= 1.
+        rules: Rules of all workers.
+        workers: Number of workers, >= 1.
+        block: Tuples per block, >= 1.
 
     Attributes:
-        workers: From left to right.
-        links: Messages under way, by link from left to right and by direction: to the right, to the left. Link 0 is
-            R's source's, the last one S's.
+        workers: Workers from left to right.
+        links: Messages in transit, by link from left to right and by direction: to the right, to the left. Link 0
+            belongs to R's source, the last link to S's.
         met: Pairs that met, in order.
 
     Raises:
-        MillraceError: If there is no worker or a block has no tuple.
+        MillraceError: If there is no worker or the block size is below 1.
     """
 
     __slots__ = ("block", "links", "met", "rules", "sources", "workers")
@@ -49,15 +49,15 @@ class Chain:
         return LinkEnd(outside, self.rules.literal_sizes)
 
     def feed(self, stream: int, rows: Sequence[Row], clock: float) -> None:
-        """Let new tuples of a stream come; one that follows and is older than ``clock`` is dropped."""
+        """Add new tuples to a stream; tuples of later calls that are older than ``clock`` are dropped."""
         self.links[-stream][stream].extend(self.sources[stream].offer(rows, clock, self.block))
 
     def flush(self, stream: int) -> None:
-        """End a stream: once both ended, every pair meets and the workers run empty."""
+        """End a stream. After both have ended, every pair meets and the workers run empty."""
         self.feed(stream, (), AFTER_ALL)
 
     def deliver(self, link: int, direction: int, index: int = 0, *, keep: bool = False) -> None:
-        """Let a message arrive; with ``keep`` it stays under way as well and comes twice."""
+        """Deliver a message. With ``keep``, it also stays in transit and arrives twice."""
         queue = self.links[link][direction]
         message = queue[index] if keep else queue.pop(index)
         at = link - direction
@@ -73,7 +73,7 @@ class Chain:
         del self.links[link][direction][index]
 
     def resend(self, link: int, direction: int) -> None:
-        """Let the timer of a link's end expire."""
+        """Fire the resend timer at a link's end."""
         at = link - 1 + direction
         if not 0 <= at < len(self.workers):
             self.links[link][direction].extend(self.sources[direction].end.copies)
@@ -83,24 +83,24 @@ class Chain:
         self._post(at, sent)
 
     def resize(self, block: int) -> None:
-        """Change the block size; blocks under way stay as they are.
+        """Change the block size; blocks in transit stay as they are.
 
         Args:
-            block: Tuples of a block, >= 1.
+            block: Tuples per block, >= 1.
         """
         self.block = _valid(block)
         for at in range(len(self.workers)):
             self._settle(at)
 
     def add(self, at: int, side: int) -> None:
-        """Set a new, empty worker beside another, also while blocks are under way.
+        """Add an empty worker next to an existing one, also while blocks are in transit.
 
-        It takes over that link of the other worker, with all copies and numbers, so the neighbour behind it notices
-        nothing; between the two begins a new link.
+        The new worker takes over that link of the existing worker, with all copies and numbers, so the neighbour at the
+        other end notices nothing. A new link connects the two.
 
         Args:
-            at: Position of the other worker.
-            side: 0 to set it on the left, 1 on the right.
+            at: Position of the existing worker.
+            side: 0 to add the worker on the left, 1 on the right.
         """
         worker = self.workers[at]
         behind, near, new_near = worker.ends[side], self._end(), self._end()
@@ -113,13 +113,14 @@ class Chain:
         self._settle(at + 1)
 
     def remove(self, at: int) -> None:
-        """Merge a worker into the one on its left, also while blocks are under way.
+        """Merge a worker into the one on its left, also while blocks are in transit.
 
-        Both pause: what is under way between them is taken in first. Then tuples of R on the left have yet to meet
-        those of S on the right; all others have met, so that those of R may go back without meeting any twice.
+        Both pause, and the messages between them are processed first. After that, only tuples of R on the left and
+        tuples of S on the right have still to meet. All others have met, so tuples of R can move back without meeting
+        any partner twice.
 
         Args:
-            at: Position of the worker to the right, >= 1.
+            at: Position of the right-hand worker, >= 1.
 
         Raises:
             MillraceError: If there is no worker on its left.
@@ -149,21 +150,21 @@ class Chain:
             self.links[at + side][1 - side].append(message)
 
     def owed(self) -> list[tuple[int, int]]:
-        """Return the ends that wait for an acknowledgement, as link and direction in which they send."""
+        """Return the ends that wait for an acknowledgement, as (link, direction in which they send)."""
         ends = [(i + e, 1 - e) for i, w in enumerate(self.workers) for e in (0, 1) if w.ends[e].owed]
         ends += [(s * len(self.workers), s) for s in (0, 1) if self.sources[s].end.owed]
         return ends
 
     def quiet(self) -> bool:
-        """Say whether nothing is under way and nothing waits for an acknowledgement."""
+        """Return whether no message is in transit and no end waits for an acknowledgement."""
         return not any(right or left for right, left in self.links) and not self.owed()
 
     def sizes(self, stream: int) -> list[int]:
-        """Return the tuples of a stream that rest at each worker, from left to right."""
+        """Return the tuples of a stream at rest in each worker, from left to right."""
         return [len(worker.rests[stream]) for worker in self.workers]
 
     def copy(self) -> Chain:
-        """Return another chain in the same state."""
+        """Return a copy of the chain in the same state."""
         twin = Chain.__new__(Chain)
         twin.rules, twin.block, twin.met = self.rules, self.block, list(self.met)
         twin.sources = (self.sources[0].copy(), self.sources[1].copy())

@@ -1,7 +1,7 @@
-"""Links between nodes of the chain: what neighbours send each other, and a node's end of a link.
+"""Links between nodes of the chain: the messages between neighbours, and a node's end of a link.
 
-Links may lose, double and reorder messages. Blocks are numbered and taken in order; what is ahead of a block that has
-not come is dropped, as if lost; blocks are sent again, unchanged, until acknowledged.
+Links may lose, duplicate and reorder messages. Blocks are numbered and accepted in order. A block that arrives ahead of
+a missing one is dropped as if lost. Senders resend blocks, unchanged, until they are acknowledged.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 Row = tuple[float, Any]
-"""A tuple of a stream: its event time and whatever else it has."""
+"""A tuple of a stream: its event time and any other values."""
 Kind = Literal["TUPLE_BLK", "ACK", "SIZE_CHG"]
 R, S = 0, 1
-"""The streams. R comes in at a worker's left end, S at its right: a stream's number is that of the end it enters by."""
+"""The streams. R enters a worker at its left end, S at its right. A stream's number is the number of that end."""
 BEFORE_ALL, AFTER_ALL = -math.inf, math.inf
 
 
 class Message(NamedTuple):
-    """A message on a link; of each direction's stream, the one that flows with the message is *its* stream.
+    """A message on a link. *Its* stream is the one that flows in the direction of the message.
 
     Attributes:
-        kind: TUPLE_BLK passes a block on, ACK acknowledges blocks, SIZE_CHG reports a workload that shrank.
-        number: Of the block, 1 for a link's first; of others, the number of the last block sent before.
+        kind: TUPLE_BLK passes on a block, ACK acknowledges blocks, SIZE_CHG reports a smaller workload.
+        number: Number of the block, 1 for the first on a link; for other kinds, the number of the last block sent.
         rows: The block's tuples.
-        taken: Blocks of the opposite stream that the sender had taken from this link when it first sent this.
-        version: Counts what the sender said on this link, so that an old message cannot undo a newer one.
-        size: Tuples of the opposite stream that rested at the sender, all ``taken`` blocks counted.
-        clock: No tuple of its stream that has yet to enter the chain is older.
-        seen: Highest version the sender had heard on this link.
+        taken: Blocks of the opposite stream that the sender had accepted from this link when it first sent this.
+        version: Message counter of the sender on this link, so that an old message cannot undo a newer one.
+        size: Tuples of the opposite stream at rest in the sender, including all ``taken`` blocks.
+        clock: Tuples of its stream that have yet to enter the chain are not older than this.
+        seen: Highest version that the sender had received on this link.
     """
 
     kind: Kind
@@ -46,18 +46,18 @@ class LinkEnd:
     """One end of a link.
 
     Args:
-        outside: The other end is a source: tuples leave the chain here.
-        literal_sizes: Sizes are known from SIZE_CHG alone.
+        outside: Whether the other end is a source, so tuples leave the chain here.
+        literal_sizes: Whether only SIZE_CHG reports sizes.
 
     Attributes:
         sent: Number of the last block sent.
         copies: Blocks sent and not acknowledged, oldest first.
-        taken: Number of the last block taken.
-        clock: No tuple that has yet to enter the chain from the other side is older.
-        acknowledged: Number of the last block taken that a message has acknowledged.
-        reported_size: Workload last reported to the other end by a message that is certain to be heard.
-        reported_clock: Clock that it carried.
-        peer_size: Workload last heard; the message that carried it acknowledged all blocks that it counts.
+        taken: Number of the last block accepted.
+        clock: Tuples that have yet to enter the chain from the other side are not older than this.
+        acknowledged: Number of the last accepted block that a message has acknowledged.
+        reported_size: Workload last reported to the other end by a message that is certain to arrive.
+        reported_clock: Clock in that message.
+        peer_size: Workload last received. The message that carried it acknowledged all blocks that it counts.
     """
 
     __slots__ = (
@@ -85,12 +85,12 @@ class LinkEnd:
         self.copies: list[Message] = []
 
     def say(self, kind: Kind, size: int, clock: float, rows: Sequence[Row] = ()) -> Message:
-        """Return a new message; a block's copy is kept.
+        """Return a new message, and keep a copy of a block.
 
         Args:
-            kind: Of the message.
+            kind: Kind of the message.
             size: Workload to report.
-            clock: Of the stream that flows with the message.
+            clock: Clock of the stream that flows with the message.
             rows: Tuples of a block.
         """
         self.version += 1
@@ -98,7 +98,7 @@ class LinkEnd:
             self.sent += 1
         elif kind == "SIZE_CHG":
             self.announced = self.version
-        # an acknowledgement is certain to be heard only if a block waits for it that nothing else acknowledged
+        # an ACK is certain to arrive only if a block waits for it that nothing else has acknowledged
         if kind != "ACK" or self.taken > self.acknowledged:
             self.reported_size, self.reported_clock = size, clock
         self.acknowledged = self.taken
@@ -108,14 +108,14 @@ class LinkEnd:
         return message
 
     def is_next(self, message: Message) -> bool:
-        """Say whether a message may be heeded now: nothing that was sent before it is missing."""
+        """Return whether a message can be processed now, i.e. no earlier message is missing."""
         return message.number <= self.taken + (message.kind == "TUPLE_BLK")
 
     def heed(self, message: Message) -> bool:
-        """Take note of all that a message says beside its tuples; say whether copies were deleted.
+        """Process everything in a message except its tuples; return whether copies were deleted.
 
-        A block's ``taken`` is as of its first sending. So a copy goes before those blocks come that met its tuples at
-        the other end, and stays for those that did not.
+        A block's ``taken`` dates from its first sending. A copy is therefore deleted before the blocks arrive whose
+        tuples met it at the other end, and kept for those whose tuples did not.
         """
         if message.version > self.heard:
             self.heard = message.version
@@ -132,7 +132,7 @@ class LinkEnd:
         return True
 
     def known_size(self) -> int:
-        """Return the other end's workload once it has taken all that is under way to it; never below the truth."""
+        """Return the other end's workload after it accepts all blocks in transit; never below the true value."""
         if self.literal_sizes:
             return self.peer_size
         return self.peer_size + sum(len(copy.rows) for copy in self.copies)
@@ -143,7 +143,7 @@ class LinkEnd:
         return bool(self.copies) or self.announced > self.confirmed
 
     def copy(self) -> LinkEnd:
-        """Return another end in the same state."""
+        """Return a copy of the end in the same state."""
         twin = LinkEnd.__new__(LinkEnd)
         for name in LinkEnd.__slots__:
             setattr(twin, name, getattr(self, name))
@@ -152,12 +152,12 @@ class LinkEnd:
 
 
 class Source:
-    """Cuts a stream into blocks and keeps each until the first worker has it.
+    """Cut a stream into blocks and keep each one until the first worker has it.
 
     Attributes:
         end: Its end of the link to that worker.
-        clock: No tuple that it has yet to send is older.
-        late: Tuples that came after the clock had passed them, and were dropped.
+        clock: Tuples that it has yet to send are not older than this.
+        late: Tuples dropped because the clock had already passed them.
     """
 
     __slots__ = ("clock", "end", "late")
@@ -166,17 +166,17 @@ class Source:
         self.end, self.clock, self.late = LinkEnd(outside=True), BEFORE_ALL, 0
 
     def offer(self, rows: Sequence[Row], clock: float, block: int) -> list[Message]:
-        """Return the blocks of new tuples; tuples older than promised are dropped and counted.
+        """Return the blocks of new tuples; drop and count tuples older than the clock.
 
         Args:
             rows: The tuples.
-            clock: None that comes after these is older; the end of the stream is ``AFTER_ALL``, which goes as an empty
-                block where no tuple is left: the flush punctuation.
-            block: Tuples of a block.
+            clock: No later tuple is older. ``AFTER_ALL`` ends the stream; if no tuple is left, it travels in an empty
+                block: the flush punctuation.
+            block: Tuples per block.
         """
         kept = [row for row in rows if row[0] >= self.clock]
         self.late += len(rows) - len(kept)
-        # the promise goes with the last block: tuples of the blocks before may be as old as the last one allowed
+        # only the last block carries the new clock: tuples of earlier blocks may be as old as the previous one allowed
         cuts = [tuple(kept[i : i + block]) for i in range(0, len(kept), block)]
         if not cuts and clock == AFTER_ALL and self.clock < clock:
             cuts = [()]
@@ -186,7 +186,7 @@ class Source:
         return messages
 
     def copy(self) -> Source:
-        """Return another source in the same state."""
+        """Return a copy of the source in the same state."""
         twin = Source()
         twin.end, twin.clock, twin.late = self.end.copy(), self.clock, self.late
         return twin

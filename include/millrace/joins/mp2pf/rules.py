@@ -1,8 +1,8 @@
-"""What all workers of a chain agree on: windows, the reading of the protocol, the forwarding condition, shared tasks.
+"""Rules that all workers of a chain share: windows, protocol variant, forwarding condition, shared tasks.
 
-Source-sharing tasks are many join predicates over one pair of streams that no task has a copy of. A chain whose windows
-are as wide as the widest task's passes each block on once, and every pair that meets is put to all tasks. A pair that
-only some tasks want costs a comparison; a copy of the streams costs every message again.
+Source-sharing tasks are several join predicates over one pair of streams, without a copy of the streams per task. If a
+chain's windows are as wide as the widest task's, it passes each block on once and offers every pair that meets to all
+tasks. A pair that only some tasks want costs one comparison. A copy of the streams would cost every message again.
 
 Reference:
     [ESJ-C] "Reducing Serialization" (forwarding), "Eliminating Stream Duplication" (tasks).
@@ -24,19 +24,20 @@ SIZES = ("acknowledged", "reported")
 
 @dataclass(frozen=True)
 class Rules:
-    """Windows, and which reading of the protocol holds.
+    """Windows, and the variant of the protocol.
 
     Attributes:
-        window_r: How much newer than a tuple of R its partners may be, event time, >= 0, finite.
-        window_s: The same of a tuple of S.
-        copies: Who may join with copies of blocks that are not acknowledged: arriving tuples of ``one stream`` (R, with
+        window_r: How much newer the partners of a tuple of R may be, event time, >= 0, finite.
+        window_s: The same for a tuple of S.
+        copies: Which arriving tuples may join with copies of unacknowledged blocks: those of ``one stream`` (R, with
             copies of S: every pair meets once), ``both streams`` or ``no stream`` (pairs that cross on a link meet
             twice, or never).
-        sizes: A successor's workload is known as the last ``acknowledged`` one and what is under way to it; or, by the
-            letter of [ESJ-C], as the last ``reported`` by SIZE_CHG, which comes only after copies were deleted.
+        sizes: How a worker knows its successor's workload: from the last ``acknowledged`` size plus the blocks in
+            transit to it, or, as [ESJ-C] literally says, the size last ``reported`` by SIZE_CHG, which is sent only
+            after copies were deleted.
 
     Raises:
-        MillraceError: If a window is negative or has no end, or a word unknown.
+        MillraceError: If a window is negative or infinite, or a variant is unknown.
     """
 
     window_r: float
@@ -47,7 +48,7 @@ class Rules:
     def __post_init__(self) -> None:
         for name in ("window_r", "window_s"):
             value = getattr(self, name)
-            # without an end a flush could not tell that a tuple is due
+            # with an infinite window, a flush could not show that a tuple is due
             if not 0 <= value < math.inf:
                 raise MillraceError(name, value, "a finite number >= 0", "Set how far apart partners may be.")
         for name, words in (("copies", COPIES), ("sizes", SIZES)):
@@ -56,7 +57,7 @@ class Rules:
 
     @property
     def windows(self) -> tuple[float, float]:
-        """By stream, how much newer partners may be."""
+        """How much newer partners may be, by stream."""
         return self.window_r, self.window_s
 
     @property
@@ -65,17 +66,17 @@ class Rules:
         return self.sizes == "reported"
 
     def within(self, r: float, s: float) -> bool:
-        """Say whether tuples of these times may be partners."""
+        """Return whether tuples of these times may be partners."""
         return s - r <= self.window_r and r - s <= self.window_s
 
 
 def forwards(own: int, successor: int, block: int) -> bool:
-    """Say whether a worker passes a block on: its workload exceeds its successor's by the block size.
+    """Return whether a worker passes a block on: its workload exceeds its successor's by the block size.
 
     Args:
-        own: Tuples of the stream that rest at the worker.
-        successor: Tuples of the stream that the successor has, or is known to get.
-        block: Tuples of a block, >= 1.
+        own: Tuples of the stream at rest in the worker.
+        successor: Tuples of the stream that the successor has or is about to get.
+        block: Tuples per block, >= 1.
 
     Reference:
         [ESJ-C] "Reducing Serialization".
@@ -86,13 +87,13 @@ def forwards(own: int, successor: int, block: int) -> bool:
 def resting_place(sizes: Sequence[int], enters: Literal["left", "right"], block: int) -> int:
     """Return the worker where a whole block that enters a quiet chain comes to rest.
 
-    Every worker passes a block on while the forwarding condition holds, counting the block as its own. If no two
-    neighbours differ by more than a block before, none do after, whichever sides blocks enter from.
+    Every worker passes a block on while the forwarding condition holds, counting the block as its own. If neighbours
+    differ by at most one block before, they still do afterwards, whichever side the block enters from.
 
     Args:
         sizes: Workload of each worker from left to right, tuples, >= 0; shape (workers,).
         enters: The side that the block enters from.
-        block: Its tuples, >= 1.
+        block: Tuples in the block, >= 1.
 
     Returns:
         Position in ``sizes``.
@@ -119,12 +120,12 @@ class Task:
 
     Attributes:
         name: Its name.
-        after: Least time of the tuple of S less that of R, event time.
-        before: The greatest.
-        matches: What else must hold of the pair.
+        after: Smallest difference, time of the tuple of S minus time of the tuple of R, event time.
+        before: Largest such difference.
+        matches: Any other condition on the pair.
 
     Raises:
-        MillraceError: If no distance in time is allowed.
+        MillraceError: If no time difference is allowed.
     """
 
     name: str
@@ -137,7 +138,7 @@ class Task:
             raise MillraceError("after", self.after, f"a number <= before ({self.before:g})", "Swap or widen the two.")
 
     def wants(self, r: Row, s: Row) -> bool:
-        """Say whether a pair is a result."""
+        """Return whether a pair is a result."""
         return self.after <= s[0] - r[0] <= self.before and self.matches(r, s)
 
 
@@ -145,7 +146,7 @@ def shared_rules(tasks: Sequence[Task]) -> Rules:
     """Return the rules of a chain in which all pairs of all tasks meet.
 
     Raises:
-        MillraceError: If there is none.
+        MillraceError: If there is no task.
     """
     if not tasks:
         raise MillraceError("tasks", [], "at least one", "Name what is to be joined.")
@@ -153,7 +154,7 @@ def shared_rules(tasks: Sequence[Task]) -> Rules:
 
 
 def results(tasks: Sequence[Task], met: Iterable[tuple[Any, Any]]) -> dict[str, list[tuple[Any, Any]]]:
-    """Return the results of each task, by its name and in the order in which pairs met."""
+    """Return the results by task name, in the order in which pairs met."""
     pairs: dict[str, list[tuple[Any, Any]]] = {task.name: [] for task in tasks}
     for r, s in met:
         for task in tasks:

@@ -1,4 +1,4 @@
-"""A worker of the chain: it processes what arrives, forwards, and deletes copies."""
+"""A worker of the chain: it processes messages, forwards tuples and deletes copies."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from millrace.joins.mp2pf.link import AFTER_ALL, LinkEnd, Message, R, Row, S
 from millrace.joins.mp2pf.rules import Rules, forwards
 
 Sent = list[tuple[int, Message]]
-"""Messages by the end they leave by, in order."""
+"""Messages with the end that they leave by, in order."""
 Met = list[tuple[Any, Any]]
 """Pairs (tuple of R, tuple of S) that met."""
 
 
 class Worker:
-    """Keeps a part of both windows.
+    """A worker that keeps a part of both windows.
 
-    Stream ``i`` comes in at end ``i`` and leaves by end ``1 - i``: a neighbour's role is per stream. Methods append the
-    messages to send to ``sent`` and the pairs that meet to ``met``; a ``side`` is the end that a message comes in by.
+    Stream ``i`` enters at end ``i`` and leaves at end ``1 - i``, so a neighbour's role depends on the stream. Methods
+    append messages to ``sent`` and pairs to ``met``. A ``side`` is the end at which a message arrives.
 
     Args:
-        rules: Of the chain.
+        rules: Rules of the chain.
         left: End of the link to the left.
-        right: The same to the right.
+        right: End of the link to the right.
 
     Attributes:
-        rests: Tuples at rest by stream, those that go first in front; copies are not among them.
+        rests: Tuples at rest by stream, next to forward first, without copies.
     """
 
     __slots__ = ("ends", "rests", "rules")
@@ -37,7 +37,7 @@ class Worker:
         self.rests: list[list[Row]] = [[], []]
 
     def receive(self, side: int, message: Message, block: int, sent: Sent, met: Met) -> None:
-        """Process a message: join a block and acknowledge it, delete copies, then forward what may go."""
+        """Process a message: join and acknowledge a block, delete copies, then forward tuples."""
         end = self.ends[side]
         if not end.is_next(message):
             return
@@ -52,7 +52,7 @@ class Worker:
         self.report(sent, deleted=1 - side if deleted else None)
 
     def take(self, side: int, message: Message, met: Met) -> bool:
-        """Join a block that is next and let it rest here; say whether copies were deleted."""
+        """Join a block if it is the next one and let it rest here; return whether copies were deleted."""
         end = self.ends[side]
         deleted = end.heed(message)
         end.taken = message.number
@@ -68,10 +68,10 @@ class Worker:
         meet(self.rules, rows, partners, met) if side == R else meet(self.rules, partners, rows, met)
 
     def forward(self, block: int, sent: Sent) -> None:
-        """Forward what is due or too much here, and let go what leaves the chain.
+        """Forward tuples that are due or exceed the workload condition, and drop tuples that leave the chain.
 
-        A tuple is due once all its partners have entered the chain: it goes on whatever the loads, meets those it has
-        not met, and leaves at the chain's end.
+        A tuple is due once all its partners have entered the chain. It is then forwarded regardless of workloads, meets
+        the partners it has not met, and leaves at the end of the chain.
         """
         for stream in (R, S):
             rest, onward = self.rests[stream], self.ends[1 - stream]
@@ -101,33 +101,33 @@ class Worker:
         sent.append((out, message))
 
     def report(self, sent: Sent, deleted: int | None = None) -> None:
-        """Report to predecessors what no acknowledgement did: a workload that shrank, or that a stream has ended."""
+        """Report to predecessors what no acknowledgement did: a smaller workload, or the end of a stream."""
         for stream in (R, S):
             end, onward = self.ends[stream], self.ends[1 - stream]
             if end.outside:
                 continue
             size, clock = len(self.rests[stream]), onward.clock
-            # while copies are under way their acknowledgement will call again: one message for all of them
+            # while copies are in transit, their acknowledgements call this again: one message for all of them
             news = deleted == stream if end.literal_sizes else size != end.reported_size and not onward.copies
             if news or (clock == AFTER_ALL and end.reported_clock < clock):
                 sent.append((stream, end.say("SIZE_CHG", size, clock)))
 
     def resend(self, side: int, sent: Sent) -> None:
-        """Say again what the other end has not acknowledged, once a timer of the environment says so."""
+        """Resend what the other end has not acknowledged; called when the caller's timer fires."""
         end = self.ends[side]
         sent.extend((side, copy) for copy in end.copies)
         if end.announced > end.confirmed:
             sent.append((side, end.say("SIZE_CHG", len(self.rests[side]), self.ends[1 - side].clock)))
 
     def copy(self) -> Worker:
-        """Return another worker in the same state."""
+        """Return a copy of the worker in the same state."""
         twin = Worker(self.rules, self.ends[0].copy(), self.ends[1].copy())
         twin.rests = [list(rows) for rows in self.rests]
         return twin
 
 
 def meet(rules: Rules, rs: Iterable[Row], ss: Iterable[Row], met: Met) -> None:
-    """Append the pairs of two sets that lie within the windows."""
+    """Append the pairs of two sets that are within the windows."""
     ss = list(ss)
     window_r, window_s = rules.windows
     for r in rs:

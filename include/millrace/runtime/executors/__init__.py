@@ -1,1 +1,1 @@
-"""The driver as its own allocation manager: executors come and go while its queries run."""
+"""The driver as its own allocation manager: it adds and removes executors while its queries run."""

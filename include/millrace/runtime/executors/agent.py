@@ -1,12 +1,12 @@
-"""Carries out what Deployments say of an app's executors, while its queries run; it never decides.
+"""Applies what Deployments say about an app's executors while its queries run. It decides nothing.
 
-What they plan for more arrival is part of what they say: :mod:`.contingencies`.
+This includes what Deployments plan for more arrival: :mod:`.contingencies`.
 
-A change is heard within a second. New executors get their share of the state partitions with the next batch: what the
-Deployment's placement gives them, or an even one.
-Those that are to go first lose theirs, so that no task waits for them, and then give away what else they hold. A lost
-executor is replaced by the cluster manager, and found again here. Nothing of this keeps a query waiting: it happens in
-a thread of its own, and what fails is tried again.
+The agent sees a change within a second. New executors get their share of the state partitions with the next batch:
+the share in the Deployment's placement, or else an even one. Executors that leave first lose their state partitions,
+so that no task waits for them, and then hand over their other blocks. The cluster manager replaces a lost executor,
+and the agent picks up the replacement. No query waits for any of this: the agent runs in its own thread and retries
+whatever fails.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from millrace.runtime.triggers import interval_s
 LOG = logging.getLogger(__name__)
 POLL_S = 0.3
 REMIND_S = 10.0
-"""A master that was started again has forgotten how many executors the app wants."""
+"""Interval at which a request is repeated: a restarted master has forgotten how many executors the app wants."""
 DRAIN_S = 60.0
-"""Longest time that executors which are to go may keep state. Let go in the middle of a batch, they would take map
-output with them that it still needs: its stages run again."""
+"""Longest time that leaving executors may keep state. An executor that leaves in the middle of a batch takes map output
+with it that the batch still needs, and stages run again."""
 
 HOLD_S = 60.0
-"""Longest time for which a placement may fail to hold before its version is reported all the same."""
+"""Longest time that a placement may fail to hold before its version is reported anyway."""
 
 MEMORY_S = 60.0
-"""Time between two looks at the memory of executors."""
+"""Time between two checks of executor memory."""
 GROWN = 1.1
-"""Growth of an executor's memory from which it is noted anew: some rows in its life."""
+"""Growth factor from which an executor's memory is recorded again: a few rows in its lifetime."""
 
 SHORT_S = 30.0
-"""Time in which a cluster that has room gives an executor, or replaces a lost one; on a busy machine above 15 s."""
+"""Time in which a cluster with room provides or replaces an executor; above 15 s on a busy machine."""
 END_S = 30.0
-"""Time for an executor that was let go to hand over its blocks; then it is killed."""
+"""Time for a decommissioned executor to hand over its blocks before it is killed."""
 
 Read = Callable[[], Deployment | None]
 Report = Callable[[int, int], None]
-"""Takes the newest Deployment's version, and the slots that the app has: all of it, or what the cluster gives."""
+"""Takes the newest Deployment's version, and the app's slots: all of them, or as many as the cluster provides."""
 
 
 Note = Callable[[Lifetime, int | None], None]
@@ -58,26 +58,26 @@ Note = Callable[[Lifetime, int | None], None]
 
 @dataclass(frozen=True)
 class _Wait:
-    """Until when state partitions may still be elsewhere at most, and the batch of each query that tells, by run."""
+    """How long state partitions may stay elsewhere, and the batch of each query that ends the wait, by run."""
 
     until_s: float
     batches: Mapping[str, int]
 
 
 class ExecutorAgent:
-    """Keeps the app's executors at what the newest Deployment says.
+    """Keeps the app's executors as the newest Deployment says.
 
     Args:
         app: Name of the app.
-        version: The Deployment version that the driver was started for.
+        version: Deployment version for which the driver was started.
         content: The app in that version.
         read: Reads the pipeline's newest Deployment.
         allocation: The app's executors.
         placement: Its state partitions.
-        queries: The script's queries, as they are started.
-        report: Told what has been carried out.
-        note: Told of executors that come and go.
-        contingencies: Carries out what is planned for more arrival; it is asked before each step.
+        queries: Live list of the script's queries.
+        report: Called with what has been carried out.
+        note: Called with executors that registered or ended.
+        contingencies: Carries out plans for more arrival; called in each step.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ExecutorAgent:
         self._said = ""
 
     def start(self) -> None:
-        """Take over allocation, and work from now on in a thread of its own."""
+        """Take over allocation and start working in a background thread."""
         self._allocation.take_over()
         threading.Thread(target=self._run, name="millrace-executors", daemon=True).start()
 
@@ -143,13 +143,13 @@ class ExecutorAgent:
             try:
                 self.step()
                 self._say("")
-            except Exception as error:  # a session that ends, a master that is away: the query must not notice
+            except Exception as error:  # the session ends, the master is down: the query must not notice
                 self._say(reason(error))
             time.sleep(POLL_S)
 
     def _say(self, problem: str) -> None:
         if problem and problem != self._said:
-            LOG.warning("Executors stay as they are for now: %s", problem)
+            LOG.warning("Executors stay unchanged for now: %s", problem)
         self._said = problem
 
     def _follow(self) -> None:
@@ -161,14 +161,14 @@ class ExecutorAgent:
             LOG.debug("The lake cannot be read: %s", error)
             return
         app = None if newest is None or not newest.running else newest.apps.get(self._app)
-        # another content is the reconciler's: it starts a driver for it
+        # any other content needs a new driver, which the reconciler starts
         if newest is not None and app is not None and app.restart_content == self._content.restart_content:
             self._version, self._content = newest.version, app
 
     def _note_lifetimes(self, registered: set[str]) -> None:
-        """Note the executors that came and went since the last step, and now and then those whose memory has grown.
+        """Record executors that came or went since the last step and, once per ``MEMORY_S``, grown memory.
 
-        Spark may know of an end a moment later.
+        Spark may report an end a moment later.
         """
         now = time.monotonic()
         known = registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}
@@ -180,10 +180,10 @@ class ExecutorAgent:
                 self._note(lifetime, self._workers.number(id))
             else:
                 listed[id] = self._noted[id]
-        self._noted, self._noted_s = listed, now  # Spark forgets those that ended long ago
+        self._noted, self._noted_s = listed, now  # Spark forgets executors that ended long ago
 
     def _request(self, total: int) -> None:
-        """Tell the cluster manager how many executors are wanted, now and then again."""
+        """Tell the cluster manager how many executors the app wants, and repeat it every ``REMIND_S``."""
         now = time.monotonic()
         if total != self._requested or now - self._requested_s > REMIND_S:
             self._requested_s = now
@@ -191,7 +191,7 @@ class ExecutorAgent:
                 self._requested = total
 
     def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> bool:
-        """Name the executor of every operator's partitions; say whether a plan's were elsewhere."""
+        """Assign every operator's partitions to executors; return whether planned partitions were elsewhere."""
         by_id, elsewhere = {executor.id: executor for executor in workers.values()}, False
         for partitions in self._operators(queries):
             located = {p.number: self._placement.executor_of(p) for p in partitions}
@@ -205,14 +205,14 @@ class ExecutorAgent:
         return elsewhere
 
     def _note_naming(self, queries: Sequence[Any], batches: Mapping[str, int]) -> None:
-        """Note the batch after which each query's partitions are to be found where they have just been named."""
+        """Record the batch after which each query's partitions should be where they have just been assigned."""
         until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
-        # the one that runs may have looked for them before
+        # a batch that is running may have located its partitions before
         ahead = {str(query.runId): 1 + bool(query._jsq.status().isTriggerActive()) for query in queries}
         self._naming = _Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
 
     def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
-        """Say whether a batch of each query that has rows ran where partitions were named last."""
+        """Return whether each query that has rows has run a batch with the last assignment."""
         naming = self._naming
         if naming is None:
             return True
@@ -223,13 +223,13 @@ class ExecutorAgent:
         ]
         late = time.monotonic() > naming.until_s
         if waiting and late:
-            LOG.warning("Some state partitions are not where version %d has them", self._version)
+            LOG.warning("Some state partitions are not on the executors that version %d names", self._version)
         if not waiting or late:
             self._naming = None
         return self._naming is None
 
     def _planned(self, partition: Partition) -> Mapping[int, int]:
-        """Return the workers that the Deployment names for the partitions of an operator, by number."""
+        """Return the executor numbers that the Deployment assigns to an operator's partitions, by partition."""
         for name, workers in self._content.placement.items():
             query, _, operators = name.rpartition("/")
             if query == partition.query and str(partition.operator) in operators.split("+"):
@@ -237,10 +237,10 @@ class ExecutorAgent:
         return {}
 
     def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
-        """Let executors go once a whole batch has run without state on them, or after a time."""
+        """Decommission executors once a whole batch has run without state on them, or after ``DRAIN_S``."""
         now = time.monotonic()
         if self._drain is None:
-            # two batches: the one that ran when partitions were named, and one that went by the names
+            # two batches: the one that ran during the assignment, and one that followed it
             self._drain = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
         drain = self._drain
         if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
@@ -251,7 +251,7 @@ class ExecutorAgent:
         self._requested = self._content.executors
 
     def _end_gone(self, gone: Sequence[Executor]) -> None:
-        """Kill executors that were let go and do not end."""
+        """Kill decommissioned executors that do not end."""
         now = time.monotonic()
         self._gone = {executor.id: self._gone[executor.id] for executor in gone}
         for executor in gone:
@@ -275,9 +275,9 @@ class ExecutorAgent:
         return list(operators.values())
 
     def _report_slots(self, executors: int, wanted: int, holds: bool) -> None:
-        """Report a version that is carried out, or that the cluster has no room for more of it.
+        """Report a version once it is carried out, or the slots if the cluster has no room for more.
 
-        Slots are there at once, the version once its placement holds.
+        Slots are reported at once, the version once its placement holds.
         """
         now = time.monotonic()
         if (executors, wanted) != self._counted:
@@ -287,20 +287,20 @@ class ExecutorAgent:
         if executors == 0 or executors > wanted or waiting or (version, slots) == self._reported:
             return
         if executors < wanted:
-            LOG.warning("%d of %d executors: the cluster gives no more for now", executors, wanted)
+            LOG.warning("%d of %d executors: the cluster has not granted the rest yet", executors, wanted)
         self._report(version, slots)
         self._reported = (version, slots)
 
 
 def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
-    """Say whether an executor came, ended, or needs clearly more memory than was noted."""
+    """Return whether an executor came, ended, or needs much more memory than recorded."""
     if noted is None or noted.ended != lifetime.ended or noted.reason != lifetime.reason:
         return True
     return (lifetime.peak_memory_mb or 0) > GROWN * (noted.peak_memory_mb or 0)
 
 
 def _has_rows(query: Any) -> bool:
-    """Say whether a query runs a batch, or is about to: one that waits for a rare trigger is not."""
+    """Return whether a query runs a batch or is about to. Waiting for a rare trigger does not count."""
     status = query._jsq.status()
     if status.isTriggerActive():
         return True

@@ -1,7 +1,8 @@
-"""The executors of the running app: asked for, counted, and let go, through Spark's own scheduler back end.
+"""Requests, counts and decommissions the running app's executors through Spark's own scheduler back end.
 
-Spark's allocation manager is stopped once it has asked for the first executors: it removes those that are idle, and a
-stream's are idle between two batches. All of this is internal to Spark and held by tests for the pinned version.
+Spark's allocation manager is stopped once it has requested the first executors. It removes idle executors, and a
+stream's executors are idle between two batches. All of this is internal to Spark: covered by tests for the pinned
+version.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Executor:
-    """A registered executor: Spark's id, in the order of registration, and where it runs."""
+    """A registered executor: Spark's id, in the order of registration, and its host."""
 
     id: str
     host: str
@@ -25,10 +26,10 @@ class Executor:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """When an executor registered and ended (UTC), with how many cores, what its end is put down to, and its memory.
+    """When an executor registered and ended (UTC), its cores, the reason for its end, and its memory.
 
-    ``peak_memory_mb`` is the most that its processes had resident so far, MiB; the heap and the JVM's own where the
-    system does not tell that; None until it was measured.
+    ``peak_memory_mb`` is the highest resident memory of its processes so far, MiB. If the system does not report that,
+    it is the JVM's heap and off-heap memory. None until measured.
     """
 
     executor: Executor
@@ -52,17 +53,17 @@ class Allocation:
         self._hosts: dict[str, str] = {}
 
     def take_over(self) -> None:
-        """End Spark's own allocation; the executors that it asked for stay wanted."""
+        """Stop Spark's own allocation; the executors that it requested stay requested."""
         manager = self._context.executorAllocationManager()
         if manager.isDefined():
             manager.get().stop()
 
     def request(self, total: int) -> bool:
-        """Tell the cluster manager how many executors the app wants; False if it could not be told."""
+        """Request a total number of executors from the cluster manager; False if it did not accept the request."""
         return bool(self._context.requestTotalExecutors(total, 0, self._jvm.scala.collection.immutable.HashMap()))
 
     def registered(self) -> tuple[Executor, ...]:
-        """Return the executors that can run tasks, oldest first; those that are being let go are still among them."""
+        """Return the executors that can run tasks, oldest first, including those being decommissioned."""
         ids = sorted(filter(None, self._backend.getExecutorIds().mkString(",").split(",")), key=int)
         if not self._hosts.keys() >= set(ids):
             infos = self._context.statusStore().executorList(True)
@@ -71,20 +72,20 @@ class Allocation:
         return tuple(Executor(id, self._hosts[id]) for id in ids if id in self._hosts)
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Return the executors that the app has and had, as far as Spark remembers them, oldest first."""
+        """Return the app's present and past executors that Spark remembers, oldest first."""
         infos = self._context.statusStore().executorList(False)
         every = [infos.apply(i) for i in range(infos.size())]
         return tuple(map(_lifetime, sorted((i for i in every if i.id().isdigit()), key=lambda i: int(i.id()))))
 
     def let_go(self, executor: Executor) -> None:
-        """Have an executor finish its tasks, give away its blocks and end; the app wants one less from now on."""
+        """Decommission an executor: it finishes its tasks, hands over its blocks and ends. The app wants one fewer."""
         info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
             "no longer needed", self._jvm.scala.Option.empty()
         )
         self._backend.decommissionExecutor(executor.id, info, True, False)
 
     def kill(self, executor: Executor) -> None:
-        """End an executor at once, with the tasks that it runs and the shuffle output that it holds."""
+        """End an executor at once, with its running tasks and its shuffle output."""
         ids = self._jvm.PythonUtils.toSeq([executor.id])
         self._backend.killExecutors(ids, False, False, True)
 

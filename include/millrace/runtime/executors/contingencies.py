@@ -1,7 +1,7 @@
-"""Carries out what a Deployment plans for more arrival, at once: the next evaluation confirms or corrects it.
+"""Add the slots that a Deployment plans for more arrival, at once; the next evaluation confirms or corrects it.
 
-It is a Decision and a version like any other, made by the driver's agent on the line that the last evaluation planned
-and the guards allowed. A plan is carried out once, upwards, and only as it stands in the newest version.
+The driver's agent makes a Decision and a version like any other, from a line that the last evaluation planned and the
+guards allowed. A plan only scales up, is carried out once, and only as it stands in the newest version.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ REASON = "contingency"
 
 
 class Contingencies:
-    """The plan of one app, followed from version to version.
+    """Follows the plan for one app from version to version.
 
     Args:
         app: Name of the app.
-        watch: What arrives.
-        decisions: Where it is recorded that a line is carried out.
-        deployments: Where its version is committed.
+        watch: Measures what arrives.
+        decisions: Store for the Decision that carries out a line.
+        deployments: Store for its version.
         clock: The present (UTC).
     """
 
@@ -51,7 +51,7 @@ class Contingencies:
         self._settled = ""
 
     def step(self, newest: Deployment | None) -> bool:
-        """Carry out the line that is due, if any; say whether a version was committed.
+        """Carry out the line that is due, if any; return whether a version was committed.
 
         Args:
             newest: The pipeline's newest Deployment.
@@ -77,20 +77,20 @@ class Contingencies:
         return last is None or (self._clock() - last.time).total_seconds() > plan.lapses_s
 
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
-        """Return the line to carry out and what was seen, None if nothing out of the ordinary was."""
+        """Return the line to carry out and what triggered it; None if nothing did."""
         now_s = time.monotonic()
         rates = [line for line in lines if line.above_rows_per_s is not None]
         if rates and (exceeded := self._exceeded(rates, now_s)) is not None:
             return exceeded
         ran_s = self._watch.longest_batch_s(now_s)
         overdue = [line for line in lines if line.above_rows_per_s is None and ran_s > line.for_s]
-        return (overdue[-1], f"A batch has been running for {ran_s:.0f} s") if overdue else None
+        return (overdue[-1], f"a batch has been running for {ran_s:.0f} s") if overdue else None
 
     def _exceeded(self, lines: list[Contingency], now_s: float) -> tuple[Contingency, str] | None:
         first = lines[0]
         above = first.above_rows_per_s or 0.0
         if self._excess is None or self._excess.rate != above:
-            self._watch.take()  # what came before this plan was known to who made it
+            self._watch.take()  # rows from before this plan were known when it was made
             self._excess = Excess(above, now_s)
         for arrival in self._watch.take():
             self._excess.add(arrival)
@@ -98,16 +98,16 @@ class Contingencies:
             return None
         rate = self._excess.arrival_rows_per_s
         line = [line for line in lines if (line.above_rows_per_s or 0.0) <= max(rate, above)][-1]
-        return line, f"{rate:.3g} rows/s arrive, more than {above:.3g}"
+        return line, f"{rate:.3g} rows/s arrive, more than {above:.3g} rows/s"
 
     def _carry_out(self, newest: Deployment, plan: ContingencyPlan, line: Contingency, what: str) -> bool:
         in_use = self._deployments.slots_in_use()
         latest = in_use.latest(newest.pipeline)
         if latest is None or latest.version != newest.version:
-            return False  # somebody has just moved on: their version counts
+            return False  # a newer version exists: it counts
         before = newest.apps[self._app].slots
         line, blocked = self._within_quota(newest, plan, line, sum(d.slots for d in in_use.others(newest.pipeline)))
-        sentence = f"{what}: {self._app} {before} -> {line.slots} slots, as decision {plan.decision_id} plans for it."
+        sentence = f"{self._app}: slots {before} -> {line.slots}: {what}, as planned by decision {plan.decision_id}."
         now, change = self._clock(), Change(self._app, SLOTS, before, line.slots)
         decision = Decision(
             decision_id=new_decision_id(now, newest.pipeline, REASON, plan.decision_id),
@@ -134,7 +134,7 @@ class Contingencies:
     def _within_quota(
         self, newest: Deployment, plan: ContingencyPlan, line: Contingency, elsewhere: int
     ) -> tuple[Contingency, str]:
-        """Return the line, or the highest below it that the quota allows, and why not even that one may be."""
+        """Return the line, or the highest below it within the quota; and a sentence if the quota allows none."""
         if plan.max_total_slots is None:
             return line, ""
         present = newest.apps[self._app].slots
@@ -144,5 +144,5 @@ class Contingencies:
             return max(allowed, key=lambda each: each.slots), ""
         return (
             line,
-            f"The quota of {plan.max_total_slots} slots leaves {max(left, present)} for it, so nothing is changed.",
+            f"No change: the quota of {plan.max_total_slots} slots leaves {max(left, present)} for {self._app}.",
         )

@@ -1,9 +1,9 @@
-"""Where the state partitions of running queries are, and where their next batch shall find them.
+"""Where the state partitions of running queries are, and where their next batch is to find them.
 
-A stateful task prefers the executor that Spark's StateStoreCoordinator names for its store. Naming another one moves
-the partition with the next batch: it loads its state from the checkpoint there, and Spark's maintenance unloads the old
-copy. Tasks report themselves too, so what is named in the middle of a batch may be overwritten: name it after a batch,
-compare after the next. By itself Spark moves no partition to an executor that is added.
+A stateful task prefers the executor that Spark's StateStoreCoordinator names for its store. Naming another executor
+moves the partition with the next batch: the executor loads the state from the checkpoint, and Spark's maintenance
+unloads the old copy. Tasks also report themselves, so a name that is set in the middle of a batch may be overwritten.
+Set it after a batch and compare after the next. Spark itself moves no partition to an added executor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JOIN_STORES = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
-"""Stores of a stream-stream join's partition, in state formats that keep one a side and kind."""
+"""Stores of a stream-stream join's partition, in state formats with one store per side and kind."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Partition:
     """One partition of a stateful operator.
 
     Attributes:
-        query: Name of the query, or its id where it has none.
+        query: Name of the query, or its id if it has no name.
         root: The checkpoint's state folder.
         run: Id of the query's run.
         operator: Spark's number of the operator.
-        number: Of the partition.
-        stores: Its state stores.
+        number: Number of the partition.
+        stores: Names of its state stores.
     """
 
     query: str
@@ -47,7 +47,7 @@ class Partition:
 
 
 class StatePlacement:
-    """Names the executors of state partitions.
+    """Assigns state partitions to executors.
 
     Args:
         spark: The session.
@@ -71,7 +71,7 @@ class StatePlacement:
             progress = execution.lastProgress()
             counts = None if progress is None else [int(o.numShufflePartitions()) for o in progress.stateOperators()]
             expected = None if counts is None else sum(counts)
-            # a checkpoint that had more partitions once keeps their folders
+            # a checkpoint that once had more partitions keeps their folders
             count = max(counts) if counts else int(execution.sparkSession().conf().get(SHUFFLE_PARTITIONS))
             root, name = (
                 f"{execution.resolvedCheckpointRoot()}/state",
@@ -80,11 +80,11 @@ class StatePlacement:
             listed = () if expected == 0 else tuple(self._listed(str(name), root, run, count))
             if expected is None or len(listed) < expected:
                 return listed
-            self._partitions[run] = listed  # they are fixed as long as the query runs
+            self._partitions[run] = listed  # fixed while the query runs
         return self._partitions[run]
 
     def batches(self, queries: Iterable[Any]) -> dict[str, int]:
-        """Return the last batch that each running query has finished, by run; what is kept of other runs is dropped."""
+        """Return the last finished batch of each running query, by run, and drop what is kept of other runs."""
         found = {}
         for query in queries:
             execution = query._jsq.streamingQuery()
@@ -96,17 +96,17 @@ class StatePlacement:
         return found
 
     def runs(self) -> set[str]:
-        """Return the runs of queries of which something is kept."""
+        """Return the query runs of which something is kept."""
         return {*self._partitions, *(partition.run for partition, _ in self._providers)}
 
     def executor_of(self, partition: Partition) -> str | None:
-        """Return the id of the executor that has a partition's state; None if nobody has it."""
+        """Return the id of the executor that has a partition's state; None if no executor has it."""
         location = self._coordinator.getLocation(self._provider(partition, partition.stores[0]))
         # "executor_<host>_<id>"
         return str(location.get()).rsplit("_", 1)[1] if location.isDefined() else None
 
     def name(self, partition: Partition, executor: Executor) -> None:
-        """Have the next batch run a partition on an executor."""
+        """Let the next batch run a partition on an executor."""
         for store in partition.stores:
             provider = self._provider(partition, store)
             self._coordinator.reportActiveInstance(provider, executor.host, executor.id, self._nothing)
@@ -136,16 +136,16 @@ class StatePlacement:
 
 
 def follow(planned: Mapping[int, str], located: Mapping[int, str | None], executors: Sequence[str]) -> dict[int, str]:
-    """Return the placement that comes nearest to a plan.
+    """Return the placement closest to a plan.
 
     Args:
-        planned: The executor that each partition is to be on, by number.
-        located: The executor that it is on; None for one that is nowhere.
-        executors: Where partitions may be, at least one.
+        planned: Planned executor of each partition, by number.
+        located: Present executor of each partition; None if it has none.
+        executors: Executors that may have partitions, at least one.
 
     Returns:
-        The executor of every partition. One that the plan does not name, or whose executor is gone, goes to the one
-        with the fewest. Without a plan, they are spread evenly.
+        The executor of every partition. A partition that the plan does not name, or whose executor is gone, goes to
+        the executor with the fewest partitions. Without a plan, partitions are spread evenly.
     """
     placed = {number: executor for number, executor in planned.items() if executor in executors and number in located}
     if not placed:
@@ -158,14 +158,15 @@ def follow(planned: Mapping[int, str], located: Mapping[int, str | None], execut
 
 
 def spread(located: Mapping[int, str | None], executors: Sequence[str]) -> dict[int, str]:
-    """Return an even placement that moves as few partitions as it can.
+    """Return an even placement that moves as few partitions as possible.
 
     Args:
-        located: The executor that each partition is on, by number; None for one that is nowhere.
-        executors: Where partitions may be, at least one; earlier ones get one partition more where it does not divide.
+        located: Present executor of each partition, by number; None if it has none.
+        executors: Executors that may have partitions, at least one.
 
     Returns:
-        The executor of every partition; on each of them the same number of partitions, give or take one.
+        The executor of every partition. Each executor gets the same number of partitions, give or take one. If the
+        number does not divide evenly, executors that held the most get one more, then earlier ones.
     """
     share, rest = divmod(len(located), len(executors))
     kept: dict[str, list[int]] = {executor: [] for executor in executors}
@@ -175,7 +176,7 @@ def spread(located: Mapping[int, str | None], executors: Sequence[str]) -> dict[
             kept[executor].append(number)
         else:
             homeless.append(number)
-    # who has most may keep the one more
+    # executors with the most partitions may keep one more
     order = sorted(executors, key=lambda executor: -len(kept[executor]))
     room = {executor: share + (rank < rest) for rank, executor in enumerate(order)}
     for executor, numbers in kept.items():

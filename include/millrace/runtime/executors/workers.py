@@ -1,7 +1,7 @@
-"""Numbers for an app's executors that outlive them: what a Deployment's placement names.
+"""Stable numbers for an app's executors, used by a Deployment's placement.
 
-Spark's ids of executors only go up, and mean nothing to the next driver. An executor takes the lowest free number when
-it registers, so that one which takes a lost one's place takes its number, and its partitions with it.
+Spark's executor ids only increase, and mean nothing to the next driver. An executor takes the lowest free number when
+it registers. So a replacement takes the lost executor's number, and its partitions with it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Workers:
         self._present: dict[int, Executor] = {}
 
     def update(self, executors: Sequence[Executor]) -> Mapping[int, Executor]:
-        """Number executors that are new, and return those that are there by number, in its order.
+        """Number new executors and return the registered ones by number, in ascending order.
 
         Args:
-            executors: Those that are registered, oldest first.
+            executors: Registered executors, oldest first.
         """
         ids = {executor.id for executor in executors}
         taken = {number for number, executor in self._present.items() if executor.id in ids}
@@ -39,12 +39,12 @@ class Workers:
 
 
 def staying(present: Collection[int], placement: Mapping[str, Iterable[int]], count: int) -> set[int]:
-    """Return the workers that stay where so many are wanted: those that a placement names, then the first.
+    """Return the numbers of the executors that stay: first those that a placement names, then the lowest.
 
     Args:
-        present: Numbers of the workers that are there.
-        placement: Workers of each operator's partitions.
-        count: How many are wanted, >= 1.
+        present: Numbers of the registered executors.
+        placement: Executor numbers of each operator's partitions.
+        count: How many executors are wanted, >= 1.
     """
     named = {worker for workers in placement.values() for worker in workers}
     return set(sorted(present, key=lambda number: (number not in named, number))[:count])

@@ -1,1 +1,1 @@
-"""What a running app reports of itself, measured inside Spark from an unchanged script."""
+"""What a running app reports about itself, measured inside Spark from an unchanged script."""

@@ -1,4 +1,4 @@
-"""One generation of an app, and a progress event of its query as a row of telemetry."""
+"""One generation of an app, and a query's progress event as a row of telemetry."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class AppIdentity:
 
 
 def query_name(progress: Mapping[str, Any]) -> str:
-    """Return the query's name, its id if it has none."""
+    """Return the query's name, or its id if it has no name."""
     return str(progress.get("name") or progress["id"])
 
 
 def ended(progress: Mapping[str, Any]) -> datetime:
-    """Return when the batch ended (UTC): its trigger's start and duration."""
+    """Return when the batch ended (UTC): its trigger's start plus its duration."""
     started = datetime.fromisoformat(progress["timestamp"])
     return started.astimezone(UTC) + timedelta(milliseconds=durations_ms(progress).get("triggerExecution", 0))
 
@@ -51,21 +51,21 @@ def durations_ms(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def has_foreach_batch(progress: Mapping[str, Any]) -> bool:
-    """Say whether the sink is the user's function."""
+    """Return whether the sink is the user's function."""
     return str(progress.get("sink", {}).get("description", "")).startswith(FOREACH_BATCH)
 
 
 def repeats(progress: Mapping[str, Any], position: Position) -> float:
     """Return how often the batch was computed, >= 1.
 
-    Each action in ``foreachBatch`` counts its rows again. One that stops early, such as ``limit``, counts some of them.
+    Each action in ``foreachBatch`` counts its rows again. An action that stops early, such as ``limit``, counts some.
     """
     counted = int(progress.get("numInputRows", 0))
     return max(1.0, counted / position.read) if position.read else 1.0
 
 
 LAG_PARTITIONS = 8
-"""Source partitions whose lag a row tells: a topic may have a thousand."""
+"""Source partitions whose lag a row contains, those with the largest lag: a topic may have a thousand."""
 
 
 def batch_metrics(
@@ -75,7 +75,7 @@ def batch_metrics(
     operators: tuple[OperatorBatch, ...],
     host_cpu_other: float | None,
 ) -> BatchMetrics:
-    """Return the batch as a row of ``telemetry/batches``; what Spark does not report is None."""
+    """Return the batch as a row of ``telemetry/batches``; values that Spark does not report are None."""
     state = progress.get("stateOperators", [])
     rows_out = int(progress.get("sink", {}).get("numOutputRows", -1))
     return BatchMetrics(

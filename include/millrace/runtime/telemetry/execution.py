@@ -1,9 +1,9 @@
 """What ran in a micro-batch, read from the JVM into plain values: its plan with SQL metrics, and its stages.
 
-Where a stage begins and ends is seen from the plan's exchanges; the RDD that an exchange writes ties the part of the
-plan below it to the stage that ran it. Stages come from Spark's status store, which works with the UI off: jobs of a
-query carry its run id as job group and end their description with ``batch = N``. Text behind that number means a job of
-Delta's own (snapshots, statistics): no part of the batch's operators.
+The plan's exchanges show where stages start and end. The RDD that an exchange writes ties the part of the plan below
+it to the stage that ran it. Stages come from Spark's status store, which works with the UI off. Jobs of a query have
+its run id as job group, and their description ends with ``batch = N``. Text after that number marks one of Delta's own
+jobs (snapshots, statistics), which is not part of the batch's operators.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|Arrow
 WRITES = re.compile(r"^(WriteToDataSourceV2|WriteToContinuous|AppendData|OverwriteBy|ReplaceData|WriteDelta)")
 STAGE_OF_ADAPTIVE = re.compile(r"QueryStage$")
 NAMES_STATE = re.compile(r"StateStore(Save|Restore)|SymmetricHashJoin|Deduplicate|WithState|StreamingGlobalLimit")
-"""Names of the nodes that tell which state they use; those that only read it are among them."""
+"""Names of the nodes that say which state they use, including those that only read it."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """What the plan says of a stage.
+    """What the plan says about a stage.
 
     Attributes:
         rdd: Id of the last RDD of the stage; None if the plan does not say.
@@ -58,14 +58,13 @@ class Node:
     """A node of the plan.
 
     Attributes:
-        name: Spark's name of it.
-        rows: Rows it gave out; None where neither it nor its children count.
-        python_ms: Time of its Python workers while they processed, what they waited for their input included;
-            None for nodes of the JVM.
-        python_total_ms: The same with the start of the workers.
+        name: Spark's name of the node.
+        rows: Rows that it output; None if neither it nor its children count.
+        python_ms: Time that its Python workers processed, including waits for their input; None for nodes of the JVM.
+        python_total_ms: The same, including the start of the workers.
         below: The stage that ends at this node; None inside a stage.
-        children: The nodes it reads from.
-        state: The state it uses; None if it uses none.
+        children: The nodes from which it reads.
+        state: The state that it uses; None if it uses none.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Node:
 
     @property
     def stateful(self) -> bool:
-        """Say whether the node keeps state."""
+        """Whether the node keeps state."""
         return bool(STATEFUL.search(self.name))
 
 
@@ -91,7 +90,7 @@ class ExecutedPlan:
 
 
 class Executions:
-    """The last execution of a running query, kept by batch, as the next batch may replace it at any moment.
+    """Keeps the last executions of a running query by batch, as the next batch may replace them at any moment.
 
     Args:
         query: The JVM's ``StreamExecution``.
@@ -116,7 +115,7 @@ def _plan(executed: Any) -> ExecutedPlan:
     while WRITES.match(executed.nodeName()) and executed.children().size() == 1:
         executed = executed.children().apply(0)
     root = _node(executed)
-    # execute() of a node that has run returns the RDD it made then; nothing is computed by asking
+    # execute() of a node that has run returns the RDD it made then; asking computes nothing
     return ExecutedPlan(root, Boundary(executed.execute().id(), None))
 
 
@@ -146,7 +145,7 @@ def _rows(metrics: Any, children: tuple[Node, ...], python: bool) -> int | None:
     counted = _metric(metrics, *names)
     if counted is not None:
         return counted
-    rows = [child.rows for child in children]  # a node that does not count passes its rows on
+    rows = [child.rows for child in children]  # a node without a count passes its rows on
     return sum(r for r in rows if r is not None) if rows and None not in rows else None
 
 
@@ -163,7 +162,7 @@ def _state(plan: Any, name: str) -> StateOperator | None:
         return None
     try:
         info = plan.stateInfo()
-    except Py4JError:  # another library's node of such a name
+    except Py4JError:  # another library's node with such a name
         return None
     return StateOperator(int(info.get().operatorId()), int(info.get().numPartitions())) if info.isDefined() else None
 
@@ -172,7 +171,7 @@ def _boundary(plan: Any, name: str) -> Boundary | None:
     if name == "Exchange":
         shuffle = plan.shuffleDependency()
         return Boundary(int(shuffle.rdd().id()), int(plan.numMappers()), int(shuffle.shuffleId()))
-    if name == "BroadcastExchange":  # runs under a job group of its own
+    if name == "BroadcastExchange":  # runs under its own job group
         return Boundary(None, None)
     return None
 
@@ -186,12 +185,12 @@ class Stage:
 
     Attributes:
         id: Spark's id.
-        attempt: Its attempt that completed, >= 0.
+        attempt: The attempt that completed, >= 0.
         job: Id of the job that ran it.
         tasks: Number of its tasks, >= 1.
-        run_ms: Time of all its tasks together, Python workers and waits included; of each task the attempt that
-            succeeded.
-        rdds: Ids of the RDDs computed in it: what ties it to a node of the plan.
+        run_ms: Run time of all its tasks together, including Python workers and waits. Only each task's successful
+            attempt counts.
+        rdds: Ids of the RDDs computed in it, which tie it to a node of the plan.
     """
 
     id: int
@@ -217,7 +216,7 @@ class StageReader:
         self._seen = -1
 
     def read(self, batch_id: int) -> tuple[Stage, ...]:
-        """Return the completed stages of a batch in the order of their jobs, Delta's own jobs left out."""
+        """Return the completed stages of a batch in the order of their jobs, without Delta's own jobs."""
         jobs = list(self._jobs(batch_id))
         if jobs:
             self._seen = max(self._seen, max(job.jobId() for job in jobs))
@@ -225,7 +224,7 @@ class StageReader:
         return tuple(stages)
 
     def _jobs(self, batch_id: int) -> Iterator[Any]:
-        """Yield the batch's jobs, newest first; those of the next batch may be listed already."""
+        """Yield the batch's jobs, newest first; jobs of the next batch may already be listed."""
         jobs = self._store.jobsList(None).iterator()
         while jobs.hasNext():
             job = jobs.next()
@@ -246,7 +245,7 @@ class StageReader:
     def _run_ms(self, stage: Any) -> int:
         if not stage.numFailedTasks() + stage.numKilledTasks():
             return int(stage.executorRunTime())
-        # Spark adds up all attempts, those that speculation started twice as well
+        # Spark adds up all attempts, including speculative ones
         tasks = self._tasks.read(stage.stageId(), stage.attemptId(), stage.numTasks())
         return round(1000 * sum(task.run_s for task in tasks))
 
@@ -257,7 +256,7 @@ def _description(job: Any) -> str:
 
 
 def _batch(job: Any) -> int | None:
-    """Return the batch a job belongs to; None where the user's code described the job anew."""
+    """Return the batch that a job belongs to; None if the user's code replaced the job's description."""
     match = BATCH.search(_description(job))
     return int(match[1]) if match else None
 

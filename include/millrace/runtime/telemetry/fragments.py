@@ -14,14 +14,14 @@ class Fragment:
 
     Attributes:
         end: Where the stage ends.
-        nodes: Its nodes; those that an earlier stage ended at are among them, as this one reads there.
+        nodes: Its nodes, including those at which an earlier stage ends: this stage reads there.
     """
 
     end: Boundary
     nodes: list[Node] = field(default_factory=list)
 
     def ran_in(self, stages: Sequence[Stage]) -> list[Stage]:
-        """Return the stages that ran it: several where the batch was computed more than once."""
+        """Return the stages that ran it; several if the batch was computed more than once."""
         return [s for s in stages if self.end.rdd is not None and self.end.rdd in s.rdds]
 
 
@@ -47,11 +47,11 @@ def fragments(plan: ExecutedPlan) -> list[Fragment]:
 
 @dataclass(frozen=True)
 class StatefulStage:
-    """A stage whose tasks keep state; task and state partition have the same number.
+    """A stage whose tasks keep state; a task and its state partition have the same number.
 
     Attributes:
         stage: The stage.
-        operators: Ids of its stateful operators, the lowest first: they move together.
+        operators: Ids of its stateful operators, lowest first: they move together.
         writes: Id of the shuffle that it writes; None if it writes none.
         reads: Ids of the shuffles that it reads.
     """
@@ -65,8 +65,8 @@ class StatefulStage:
 def stateful_stages(plan: ExecutedPlan, stages: Sequence[Stage]) -> tuple[StatefulStage, ...]:
     """Return the stages of a batch that keep state, sources first.
 
-    Left out are stages that did not run, and those whose tasks are not the operators' partitions. Of a batch that was
-    computed more than once they are those of the last time, as the state is there now.
+    Stages that did not run are left out, and so are stages whose tasks are not the operators' partitions. If a batch
+    was computed more than once, its last computation counts: the state is there now.
     """
     return tuple(_stateful(plan, stages))
 

@@ -1,4 +1,4 @@
-"""Processor time of the host, split into that of the driver and its executors, and everybody else's."""
+"""CPU time of the host, split into that of the driver with its executors and that of everything else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import psutil
 
 HISTORY = 900
-"""Samples kept, one a second: batches longer than that get the share over the part that is known."""
+"""Samples kept, one per second. For a longer batch, the share covers only the known part."""
 REFRESH_S = 5.0
-"""Interval at which the process table is searched for new members of the tree."""
+"""Interval at which the process table is searched for new members of the tree, seconds."""
 JVM = "java"
 
 
@@ -27,12 +27,12 @@ class _Sample:
 
 
 class HostCpu:
-    """Samples processor time; values at other times are interpolated.
+    """Samples CPU time and interpolates between samples.
 
     Args:
-        root: Pid at the top of the driver's process tree; by default this process, or the JVM that
-            spark-submit started it from.
-        application: Spark's id of the app: executors of it on this host count as the driver's own.
+        root: Pid at the top of the driver's process tree; by default this process, or the spark-submit JVM that
+            started it.
+        application: Spark's application id. Executors of the application on this host count as the driver's own.
     """
 
     def __init__(self, root: int | None = None, application: str | None = None) -> None:
@@ -53,11 +53,11 @@ class HostCpu:
 
     @property
     def own_s(self) -> float:
-        """Processor seconds that the driver's tree has used since the first sample, as of the last one."""
+        """CPU seconds that the driver's tree used from the first to the last sample."""
         return self._own_s
 
     def sample(self, newer_than_s: float = 0.0) -> None:
-        """Take a sample unless one of the last ``newer_than_s`` seconds is there."""
+        """Take a sample unless the last one is less than ``newer_than_s`` seconds old."""
         with self._mutex:
             now = time.time()
             if self._samples and now - self._samples[-1].time < newer_than_s:
@@ -66,7 +66,7 @@ class HostCpu:
             self._samples.append(_Sample(now, _busy_s(), self._own_s))
 
     def other_ratio(self, start: float, end: float) -> float | None:
-        """Return the share of all processors that others used from ``start`` to ``end`` (Unix time), 0..1."""
+        """Return the share of all CPUs that others used from ``start`` to ``end`` (Unix time), 0..1."""
         with self._mutex:
             first, last = self._at(start), self._at(end)
         if first is None or last is None or last.time <= first.time:
@@ -76,7 +76,7 @@ class HostCpu:
         return min(1.0, max(0.0, (host_s - own_s) / whole_s))
 
     def own_ratio(self, since: float) -> float | None:
-        """Return processor seconds a second that the driver's tree used since a time (Unix time)."""
+        """Return the CPU seconds per second that the driver's tree has used since a time (Unix time)."""
         with self._mutex:
             first, last = self._at(since), self._samples[-1]
         if first is None or last.time <= first.time:
@@ -84,7 +84,7 @@ class HostCpu:
         return (last.own_s - first.own_s) / (last.time - first.time)
 
     def rss_bytes(self) -> int:
-        """Return the resident memory of the tree."""
+        """Return the resident memory of the tree, bytes."""
         total = 0
         for member in list(self._members.values()):
             try:
@@ -118,11 +118,11 @@ class HostCpu:
         for member in tree:
             if member.pid not in self._members:
                 self._members[member.pid] = member
-                if first:  # what they spent before the first sample belongs to no batch
+                if first:  # CPU time before the first sample belongs to no batch
                     self._spent[member.pid] = _spent_s(member)
 
     def _at(self, time_s: float) -> _Sample | None:
-        """Return the sample at a time, interpolated; the nearest one outside of what was sampled."""
+        """Return the sample at a time, interpolated; outside the sampled time, the nearest one."""
         if not self._samples:
             return None
         later = None
@@ -156,12 +156,12 @@ def _spent_s(process: psutil.Process) -> float:
 
 def _busy_s() -> float:
     times = psutil.cpu_times()._asdict()
-    # guest time is part of user time; waiting for a disk leaves the processor free
+    # guest time is part of user time; waiting for a disk leaves the CPU free
     return float(sum(s for name, s in times.items() if name not in ("idle", "iowait", "guest", "guest_nice")))
 
 
 def _root() -> int:
-    """Return the spark-submit JVM that started this Python process, else this process (which started its JVM)."""
+    """Return the pid of the spark-submit JVM that started this process, else of this process."""
     try:
         parent = psutil.Process(os.getppid())
         return parent.pid if JVM in parent.name() else os.getpid()

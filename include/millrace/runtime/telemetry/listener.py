@@ -1,4 +1,4 @@
-"""Turns Spark's query events into rows of telemetry, in the driver, without touching the user's query."""
+"""Turns Spark's query events into rows of telemetry in the driver, without touching the user's query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SAMPLE_AGE_S = 0.2
 EVENTS_TIMEOUT_MS = 5000
 SAMPLES_TIMEOUT_S = 5.0
 LOOK_S = 1.0
-"""Time between two looks at the sources where somebody acts on what arrives."""
+"""Time between two checks of the sources while the agent acts on arrivals."""
 QUERIES_COUNTED = 100
 """Queries whose counted tables are kept for their next run."""
 
@@ -81,18 +81,18 @@ class _Run:
 class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     """Measures every committed batch of every query of the application.
 
-    Nothing here may raise into Spark: what cannot be measured is null, and said once.
+    Nothing here may raise into Spark. A value that cannot be measured is null and logged once.
 
     Attributes:
-        identity: The app, as the next batches are measured.
+        identity: The app as the next batches report it.
 
     Args:
         spark: The session.
         identity: The app.
         writer: Takes the rows.
-        host: Processor time of the host.
+        host: CPU time of the host.
         sampler: Measures state partitions; None for an app without executors, which has nowhere to move them.
-        watch: Passes on what arrives while batches run.
+        watch: Passes on arrivals while batches run.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._mutex = threading.RLock()  # Spark calls from its threads, the writer from its own
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Note the run."""
+        """Record the run."""
         self._guarded("a query's start", lambda: self._run(str(event.id), str(event.runId)))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
@@ -120,7 +120,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._guarded("a batch", lambda: self._measure(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Say that nothing arrived, at most once a commit's interval."""
+        """Record that nothing arrived, at most once per commit interval."""
         self._guarded("an idle query", lambda: self._idle(str(event.id), str(event.runId)))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
@@ -132,10 +132,10 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             self._sampler.forget(str(event.runId))
 
     def tick(self) -> None:
-        """Say what arrives while a batch runs, if more does than before or the batch is overdue.
+        """Record arrivals while a batch runs, if the rate has risen or the batch is overdue.
 
-        Without it a rise would be seen only when the batch ends, which takes the longer the more has arrived. Nothing
-        is said twice within a commit's interval.
+        Otherwise a rise would show only when the batch ends, which takes longer the more has arrived. A running batch
+        is checked at most once per commit interval.
         """
         for run_id, run in list(self._runs.items()):
             self._guarded("a running batch", partial(self._running, run))
@@ -144,7 +144,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     def _measure(self, progress: Any) -> None:
         run = self._run(str(progress.id), str(progress.runId))
         batch_id = int(progress.batchId)
-        plan = self._plan(run, batch_id)  # first: the next batch replaces it
+        plan = self._plan(run, batch_id)  # first, because the next batch replaces it
         facts: dict[str, Any] = json.loads(progress.json)
         position = self._positions(run).of(facts["sources"])
         stages = self._guarded("stages", lambda: run.stages.read(batch_id)) or ()
@@ -189,23 +189,23 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         ran_s, rested_s = now - run.active_at, now - max(run.marked_at, run.looked_at)
         if run.last is None or min(ran_s, rested_s) < self._writer.interval_s or is_real_time(run.query):
             return
-        run.looked_at = now  # a look lists the checkpoint's log and reads the source's: not once per second
+        run.looked_at = now  # not once per second: a check lists the checkpoint's log and reads the source's
         if newest_batch(run.query)[0] != run.last.batch_id + 1:
-            return  # it is being planned, or the event of one that has ended is still to come
+            return  # the next batch is being planned, or the event of the last one is still to come
         position, moment = self._positions(run).at_rest(run.sources), datetime.now(UTC)
         if position.basis is not ArrivalBasis.COUNTED:
-            return  # other sources report what arrives when a batch is planned
+            return  # other sources report arrivals when a batch is planned
         rate = rate_since(run.last, position.end, moment)
         risen = has_risen(rate, run.rate)
         overdue = is_overdue(ran_s, max(run.last.duration_s, self._writer.interval_s))
-        # if it has just ended, its own row follows, and may be older
+        # a batch that has just ended gets its own row, which may be older
         if (risen or overdue) and committed_batch(run.query) == run.last.batch_id:
             run.rate = rate if risen else run.rate
             query_id = str(run.query.id().toString())
             self._mark(run, run.last, query_id, position, {RUNNING: round(1000 * ran_s)}, moment)
 
     def _arrival(self, run_id: str, run: _Run) -> None:
-        """Pass on what a run's sources have, once per second if somebody acts on it."""
+        """Pass on the rows in a run's sources, once per second while the agent acts on arrivals."""
         self._watch.runs(run_id, run.active_at)
         now = time.monotonic()
         if not self._watch.armed or run.query is None or run.last is None or now - run.watched_at < LOOK_S:
@@ -243,7 +243,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 
     def _resume(self, run: _Run, query_id: str) -> None:
-        """Take a query's place from its log: one that starts on a silent source has no batch to read it from."""
+        """Take a query's position from its log: a query that starts on a silent source has no batch to read it from."""
         if run.query is None:
             return
         number, ends = newest_batch(run.query)
@@ -267,7 +267,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         return run
 
     def _positions(self, run: _Run) -> Positions:
-        """Return what follows a run's sources, which are there once it has planned a batch or found none to plan."""
+        """Return the positions of a run's sources, which exist once it has planned a batch or found none to plan."""
         if run.positions is None:
             query, gateway, every_s = run.query, self._spark.sparkContext._gateway, self._writer.interval_s
             known = query is not None
@@ -285,7 +285,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         return run.trigger_s
 
     def _tables_of(self, query: Any) -> Tables:
-        """Return what was counted for a query, over its runs; of the newest queries only."""
+        """Return what was counted for a query over all its runs; only the newest queries are kept."""
         tables = self._tables.setdefault(str(query.id().toString()), {})
         while len(self._tables) > QUERIES_COUNTED:
             del self._tables[next(iter(self._tables))]
@@ -302,12 +302,12 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         except Exception as error:
             if what not in self._reported:
                 self._reported.add(what)
-                LOG.warning("Telemetry could not measure %s, the stream goes on: %s", what, error)
+                LOG.warning("Telemetry could not measure %s; the stream continues: %s", what, error)
             return None
 
 
 def _is_active(query: Any) -> bool:
-    """Say whether a query runs a batch, or plans one."""
+    """Return whether a query runs or plans a batch."""
     return bool(query.status().isTriggerActive())
 
 
@@ -315,8 +315,8 @@ class Telemetry:
     """The telemetry of one driver.
 
     Attributes:
-        host: Processor time of the host and of the driver's processes.
-        watch: What arrives between two evaluations.
+        host: CPU time of the host and of the driver's processes.
+        watch: Arrivals between two evaluations.
 
     Args:
         spark: A session of the application whose queries are measured.
@@ -337,11 +337,11 @@ class Telemetry:
         self._events = QueryEvents(spark, self._listener)
 
     def resized(self, version: int, slots: int) -> None:
-        """Note that batches run on other slots from now on."""
+        """Record that batches have other slots from now on."""
         self._listener.identity = replace(self._listener.identity, version=version, slots=slots)
 
     def executor(self, run: ExecutorRun) -> None:
-        """Note an executor that registered or ended."""
+        """Record an executor that registered or ended."""
         self._writer.add_executor(run)
         if self._sampler is not None and run.worker is not None:
             self._sampler.number(run.executor, run.worker)
@@ -352,7 +352,7 @@ class Telemetry:
         return self._writer.flush()
 
     def close(self) -> None:
-        """Wait for Spark's last events, commit them and end; safe to repeat, and after the session's end."""
+        """Wait for Spark's last events, commit them and end; safe to repeat and after the session has ended."""
         self._await_events()
         self._events.close()
         if self._sampler is not None:
@@ -360,7 +360,7 @@ class Telemetry:
         self._writer.close()
 
     def _await_events(self) -> None:
-        # Spark hands events over from a queue: those of the last batch are lost unless it is empty
+        # Spark delivers events from a queue: unless it is empty, those of the last batch are lost
         try:
             self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
         except Exception as error:

@@ -1,8 +1,8 @@
-"""How many bytes each task of a stage wrote for each task of the next, as the driver's map output tracker knows them.
+"""Bytes that each task of a stage wrote for each task of the next, from the driver's map output tracker.
 
-Spark keeps one byte a pair, the logarithm of the size: sizes are right to 10 %. From 2000 partitions on it keeps only
-the mean of most pairs, which says nothing of a single one. All of it is read in one call a stage. That is internal to
-Spark: pinned with its version, held by tests.
+Spark keeps one byte per pair, the logarithm of the size, so sizes are accurate to 10 %. From 2000 partitions on it
+keeps only the mean of most pairs, which says nothing about a single pair. One call per stage reads all sizes. Spark
+internals: pinned to its version, covered by tests.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 BASE = 1.1
-"""Of Spark's logarithm of sizes."""
+"""Base of Spark's logarithm of sizes."""
 EXACT = "CompressedMapStatus"
-"""Spark's class of map outputs whose sizes are kept pair by pair."""
+"""Spark's class of map outputs with a size per pair."""
 SIZES = [0, *(int(BASE**code) for code in range(1, 256))]
 """Bytes that each code stands for."""
 
@@ -37,13 +37,13 @@ class MapOutput:
         self._mapper.setVisibility(annotation.PropertyAccessor.FIELD, every)
 
     def sizes(self, shuffle: int) -> dict[tuple[int, int], int] | None:
-        """Return the bytes from each map partition to each reduce partition, pairs without any left out.
+        """Return the bytes from each map partition to each reduce partition, without empty pairs.
 
         Args:
             shuffle: Id of the shuffle.
 
         Returns:
-            The bytes; None if the shuffle is gone, some of its output was lost, or sizes are not kept pair by pair.
+            The bytes; None if the shuffle is gone, some of its output was lost, or Spark keeps no size per pair.
         """
         found = self._shuffles.get(shuffle)
         if not found.isDefined():
@@ -56,10 +56,10 @@ class MapOutput:
 
 
 def pairs(text: str) -> dict[tuple[int, int], int] | None:
-    """Return the bytes from each map partition to each reduce partition, pairs without any left out.
+    """Return the bytes from each map partition to each reduce partition, without empty pairs.
 
     Args:
-        text: A JSON list of map outputs with their ``compressedSizes`` in base 64; null for one that was lost.
+        text: A JSON list of map outputs with their ``compressedSizes`` in base 64; null for a lost output.
 
     Returns:
         The bytes; None if the output of a map partition was lost.

@@ -1,13 +1,13 @@
 """Operators of a micro-batch: what each did, for how long, on how many tasks.
 
-Two sources are joined by stage. The plan's metrics know the rows of every node and the time of the Python workers;
-the status store knows the time r of all tasks of a stage together, waits included. In a stage
+Two sources are joined by stage. The plan's metrics contain the rows of every node and the time of the Python workers.
+The status store contains the time r of all tasks of a stage together, including waits. In a stage
 
-- a Python operator takes its workers' time less the inclusive time of the Python operators that feed it, as a worker
-  that waits for its input is not useful (workers overlap, so of several chained ones the first gets what they share);
+- a Python operator takes its workers' time minus the inclusive time of the Python operators that feed it, as a worker
+  that waits for its input is not useful (workers overlap, so the first of several chained ones gets the shared time);
 - one more operator stands for all the JVM nodes of the stage and takes the rest of r.
 
-The useful times of a stage's operators thus sum up to r.
+So the useful times of a stage's operators add up to r.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def operators(
         plan: The batch's plan; without it each stage of the main job becomes one operator.
         stages: Completed stages of the batch.
         slots: Tasks that the app can run at once, >= 1.
-        repeats: How often the batch was computed (several actions in ``foreachBatch``), >= 1: rows are counted
-            once, useful time is what was really spent.
-        foreach_batch: True if the sink is the user's function, whose own stages then are an operator too.
+        repeats: How often the batch was computed (several actions in ``foreachBatch``), >= 1. Rows count once; useful
+            time is the time actually spent.
+        foreach_batch: True if the sink is the user's function. Its own stages are then an operator too.
     """
     if plan is None:
         main = _main_job(stages)
@@ -119,7 +119,7 @@ def _main(fragment: Fragment) -> Node | None:
 def _entries(fragment: Fragment) -> list[Node]:
     """Return the nodes whose rows enter the stage: leaves of the plan, and exchanges that end an earlier stage.
 
-    What is broadcast is looked up, it does not flow; it has a job group of its own, so its stage is unknown.
+    Broadcast rows are looked up and do not flow. A broadcast has its own job group, so its stage is unknown.
     """
     return [n for n in fragment.nodes if not n.children or (n.below is not None and n.below.rdd is not None)]
 

@@ -1,6 +1,6 @@
-"""Measures the state partitions of running queries: on which executor each ran, and what moving it would mean.
+"""Measures the state partitions of running queries: which executor ran each, and what moving it would cost.
 
-A batch now and then is sampled, in a thread of its own: neither the query nor the listener waits for it.
+Some batches are sampled, in a background thread: neither the query nor the listener waits.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from millrace.runtime.telemetry.writer import Writer
 LOG = logging.getLogger(__name__)
 
 SHORTEST_INTERVAL_S = 5.0
-"""Least time between two sampled batches of a query: what measuring may cost, 2 % of one processor, is then 0.1 s a
-sample. 64 partitions of two operators take 0.03 s, committed; once a minute, with state sizes and flows, 0.1 s."""
+"""Minimum time between two sampled batches of a query. Measuring may cost 2 % of one CPU, which is 0.1 s per sample.
+64 partitions of two operators take 0.03 s with the commit; once per minute, with state sizes and flows, 0.1 s."""
 
 RARE_INTERVAL_S = 60.0
-"""Least time between two measurements of a query's state sizes and flows. State grows slowly, and its size takes a
-listing of each partition's folders; flows are a row for each pair of partitions."""
+"""Minimum time between two measurements of a query's state sizes and flows. State grows slowly, and measuring its size
+lists each partition's folders. Flows are one row per pair of partitions."""
 
 MOST_WAITING = 16
-"""Batches that wait to be sampled at most; further ones are not sampled."""
+"""Maximum number of batches waiting to be sampled; further ones are not sampled."""
 
 CLOSE_S = 1.0
 
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """A batch that is to be sampled.
+    """A batch to be sampled.
 
     Attributes:
         identity: The app.
@@ -52,7 +52,7 @@ class SampledBatch:
         batch_id: Spark's batch id.
         stages: Its stages that keep state, sources first.
         state_root: The checkpoint's ``state`` folder.
-        memory_bytes: What the state of the query takes in memory.
+        memory_bytes: Memory of the query's state.
     """
 
     identity: AppIdentity
@@ -79,7 +79,7 @@ class PartitionSampler:
     Args:
         spark: The session.
         writer: Takes the rows.
-        interval_s: Interval at which they are committed, seconds: a query is not sampled more often.
+        interval_s: Commit interval, seconds. A query is not sampled more often.
         clock: A monotonic clock, seconds.
     """
 
@@ -105,15 +105,15 @@ class PartitionSampler:
         plan: ExecutedPlan | None,
         stages: Sequence[Stage],
     ) -> None:
-        """Have a batch sampled if the query's last sample is long enough ago; returns at once.
+        """Queue a batch for sampling if the query's last sample is old enough; returns at once.
 
-        A batch without rows, as one that only moves a watermark, says nothing of loads and is not sampled.
+        A batch without rows, for example one that only moves a watermark, shows no load and is not sampled.
 
         Args:
             query: The JVM's ``StreamExecution``.
             facts: The batch's progress event.
-            identity: The app, as it ran the batch.
-            plan: What ran; None if it is gone.
+            identity: The app when it ran the batch.
+            plan: The executed plan; None if it is gone.
             stages: Completed stages of the batch.
         """
         run, now = self._runs.setdefault(str(facts["runId"]), _Run()), self._clock()
@@ -136,7 +136,7 @@ class PartitionSampler:
             run.sampled_s = now
 
     def number(self, executor: str, worker: int) -> None:
-        """Note an executor's number among the app's."""
+        """Record an executor's number among the app's."""
         self._workers[executor] = worker
 
     def forget(self, run_id: str) -> None:
@@ -144,7 +144,7 @@ class PartitionSampler:
         self._runs.pop(run_id, None)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until the batches that were offered before this call are with the writer, or a time is over."""
+        """Wait until the writer has all batches that were offered before this call, or the timeout is over."""
         if not self._thread.is_alive():
             return
         done = threading.Event()
@@ -155,7 +155,7 @@ class PartitionSampler:
         done.wait(timeout_s)
 
     def close(self) -> None:
-        """End the thread once it has sampled what waits, or leave it behind if that takes long; safe to repeat."""
+        """End the thread once it has sampled what waits, or abandon it if that takes long; safe to repeat."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(CLOSE_S)
@@ -169,7 +169,7 @@ class PartitionSampler:
                 self._sample(*waiting)
             except Exception as error:
                 if not self._failed:  # said once; the next batch is tried all the same
-                    LOG.warning("State partitions are not measured, the stream goes on: %s", error)
+                    LOG.warning("State partitions are not measured; the stream continues: %s", error)
                 self._failed = True
 
     def _sample(self, run: _Run, batch: SampledBatch) -> None:
@@ -186,7 +186,7 @@ class PartitionSampler:
             self._writer.add_flows(tuple(self._flows(batch)))
 
     def _state_bytes(self, run: _Run, batch: SampledBatch) -> dict[tuple[int, int], int]:
-        """Return the bytes of each operator's partitions; none if the checkpoint cannot be read."""
+        """Return the bytes of each operator's partitions; empty if the checkpoint cannot be read."""
         root = batch.state_root
         run.sizes = run.sizes or StateSizes(root, LocalStorage() if is_local(root) else HadoopStorage(self._context))
         try:
@@ -196,12 +196,12 @@ class PartitionSampler:
                 for operator in stage.operators
                 for partition in range(stage.stage.tasks)
             }
-        except Exception as error:  # what tasks did is known all the same
+        except Exception as error:  # what tasks did is known anyway
             LOG.debug("The state of %s cannot be measured: %s", batch.query, error)
             return {}
 
     def _flows(self, batch: SampledBatch) -> Iterator[PartitionFlow]:
-        """Yield what each partition passed to each of the next stage, where that one keeps state too."""
+        """Yield what each partition passed to each of the next stage, if that stage keeps state too."""
         self._outputs = self._outputs or MapOutput(self._context)
         for sender in batch.stages:
             for receiver in batch.stages:
@@ -217,14 +217,14 @@ def partition_runs(
     state_bytes: Mapping[tuple[int, int], int],
     workers: Mapping[str, int],
 ) -> Iterator[PartitionRun]:
-    """Yield a stage's partitions; none if a task is not known.
+    """Yield a stage's partitions; none if a task is unknown.
 
     Args:
         batch: The batch.
         stage: The stage.
-        tasks: Its tasks that succeeded.
+        tasks: Its successful tasks.
         state_bytes: Bytes of state by operator and partition; empty if they were not measured.
-        workers: Numbers of the app's executors, as far as they are known.
+        workers: Known numbers of the app's executors, by executor id.
     """
     if len(tasks) != stage.stage.tasks:
         return
@@ -255,11 +255,11 @@ def partition_runs(
 
 
 def with_memory(runs: Sequence[PartitionRun], memory_bytes: int) -> Iterator[PartitionRun]:
-    """Yield the partitions of a query with their shares of its state's memory, which Spark does not tell one by one.
+    """Yield a query's partitions with their shares of its state's memory, which Spark does not report per partition.
 
     Args:
-        runs: All of the query's.
-        memory_bytes: What their state takes in memory.
+        runs: All partitions of the query.
+        memory_bytes: Memory of their state.
     """
     sizes = [run.state_bytes for run in runs]
     whole = sum(size or 0 for size in sizes)
@@ -279,7 +279,7 @@ def partition_flows(
         batch: The batch.
         sender: The stage that emits.
         receiver: The stage that receives.
-        sizes: Bytes from each partition to each, > 0.
+        sizes: Bytes per pair of partitions, > 0.
     """
     identity = batch.identity
     for (emitted_by, received_by), size in sizes.items():

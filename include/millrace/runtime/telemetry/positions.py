@@ -1,10 +1,10 @@
-"""Where a query stands in its sources: rows waiting, rows ever committed, rows read, each exact or None.
+"""A query's position in its sources: rows waiting, rows ever committed, rows read, each exact or None.
 
-Delta sources are counted in the table's log, by the options of the query. Kafka's progress names the end of every
-partition as of when the batch was planned; rows that Kafka deleted before they were read do not count. Of other sources
-it is known whether a batch took all there was: if their read is not limited, or the limit was not reached. Unread files
-of limited file sources are listed. Several sources are summed. If the rows of one are unknown, the sum is None, as half
-a backlog would mislead.
+Delta sources are counted in the table's log, with the options of the query. Kafka's progress reports the end of every
+partition when the batch was planned. Rows that Kafka deleted before they were read do not count. For other sources,
+only one thing can be known: whether a batch read everything, because reads are unlimited or the limit was not reached.
+Unread files of limited file sources are listed. Several sources are added up. If the rows of one are unknown, the sum
+is None, as half a backlog would mislead.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Position:
-    """A query's place in one or all of its sources, in rows.
+    """A query's position in one or all of its sources, in rows.
 
     Attributes:
         backlog: Committed and not yet read.
         end: Ever committed.
         read: Read by the batch.
-        basis: How what arrives is known from it; None if it is not.
-        lag: Rows waiting in each partition (``topic/partition``); empty where the source has none.
+        basis: How the position shows what arrives; None if it does not.
+        lag: Rows waiting per partition (``topic/partition``); empty if the source has no partitions.
     """
 
     backlog: int | None = None
@@ -51,7 +51,7 @@ UNKNOWN = Position()
 Offsets = Mapping[tuple[str, str], int]
 """Kafka's offsets by topic and partition."""
 Tables = dict[tuple[str, str, DeltaRead], DeltaSource]
-"""Counted tables, by location, id and how they are read."""
+"""Counted tables, by location, id and read options."""
 COUNTS = (ArrivalBasis.COUNTED, ArrivalBasis.PLANNED)
 
 
@@ -59,13 +59,13 @@ class Positions:
     """Follows the sources of one query run.
 
     Args:
-        limits: Rows that a batch takes of each source at most (:func:`~millrace.runtime.telemetry.read_limits`).
-        files: What follows limited file sources, by description.
+        limits: Maximum rows per batch of each source (:func:`~millrace.runtime.telemetry.read_limits`).
+        files: Followers of limited file sources, by description.
         reads: How the query reads its Delta sources, by description; a source without an entry is not counted.
         latest: Returns the newest offset that each source has seen, by description.
         earliest: Returns the first offset that each partition of a Kafka source still holds.
-        open_source: Opens a Delta table's log; a double in tests.
-        tables: What earlier runs of the query have counted in this driver: rows are counted from the same start.
+        open_source: Opens a Delta table's log; replaced in tests.
+        tables: Tables that earlier runs of the query have counted in this driver: rows are counted from the same start.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Positions:
         self._reported: set[str] = set()
 
     def of(self, sources: Sequence[Mapping[str, Any]]) -> Position:
-        """Return the place after a batch, from the ``sources`` of its progress event."""
+        """Return the position after a batch, from the ``sources`` of its progress event."""
         each = [self._counted(source) for source in sources]
         basis = self._basis(sources, each)
         if basis in COUNTS:
@@ -95,9 +95,9 @@ class Positions:
         return Position(backlog=_sum(waiting), basis=basis)
 
     def at_rest(self, sources: Sequence[Mapping[str, Any]]) -> Position:
-        """Return the place of a query that has run no batch since the one whose ``sources`` are given.
+        """Return the position of a query that has run no batch since the one with these ``sources``.
 
-        Rows may wait all the same: Kafka's source starts no batch below ``minOffsetsPerTrigger``.
+        Rows may wait anyway: Kafka's source starts no batch below ``minOffsetsPerTrigger``.
         """
         latest = self._latest()
         each = [self._counted({**s, "startOffset": REST, "latestOffset": latest.get(_name(s))}) for s in sources]
@@ -116,7 +116,7 @@ class Positions:
             return ArrivalBasis.PLANNED if planned else ArrivalBasis.COUNTED
         if names and all(name in self._files and self._files[name].active for name in untold):
             return ArrivalBasis.LISTED
-        # a batch of Kafka's that runs again, or lost rows, may be small while rows wait
+        # a repeated Kafka batch, or one that lost rows, may be small while rows wait
         if not names or not self._limits.keys() >= set(names) or any(name.startswith("Kafka") for name in untold):
             return None
         return ArrivalBasis.TAKEN if all(map(self._took_all, sources)) else ArrivalBasis.READ
@@ -148,7 +148,7 @@ class Positions:
     def _report(self, description: str, error: Exception) -> None:
         if description not in self._reported:  # a source that cannot be counted is no reason to stop
             self._reported.add(description)
-            LOG.warning("No backlog of %s: %s", description, error)
+            LOG.warning("The backlog of %s is unknown: %s", description, error)
 
     def _delta(self, uri: str, source: Mapping[str, Any], read: DeltaRead | None) -> Position:
         plain, path = source.get("endOffset"), local_path(uri)
@@ -156,7 +156,7 @@ class Positions:
             return UNKNOWN
         end = DeltaOffset.from_plain(dict(plain))
         start = _delta_start(source, end, read)
-        key = (uri, str(plain["reservoirId"]), read)  # a table that was made anew has another id
+        key = (uri, str(plain["reservoirId"]), read)  # a recreated table has another id
         if key not in self._tables:
             self._tables[key] = self._open(path, read, min(start.version, end.version))
         table = self._tables[key]
@@ -164,7 +164,7 @@ class Positions:
         self._report_loss(uri, table)
         before, backlog, total = table.rows_after(start), table.rows_after(end), table.total_rows
         table.forget_before(end.version)
-        if before is None or backlog is None:  # nor is it known what arrived since the batch before
+        if before is None or backlog is None:  # then arrival since the last batch is unknown too
             return UNKNOWN
         return Position(backlog, total, before - backlog, ArrivalBasis.COUNTED)
 
@@ -172,14 +172,14 @@ class Positions:
         position, rows = kafka(source), source.get("numInputRows")
         if not position.read or rows is None or int(rows) >= position.read:
             return position
-        # fewer rows than offsets: transactions and compaction leave such holes, and so does retention
+        # fewer rows than offsets: transactions and compaction leave such gaps, and so does retention
         start, end = _offsets(source["startOffset"]) or {}, _offsets(source["endOffset"]) or {}
         first = self._earliest(_name(source))
         if not any(min(n, first.get(k, 0)) > start.get(k, 0) for k, n in end.items()):
             return position
         LOG.warning(
-            "%s: Kafka deleted rows before they were read. Arrival is unknown for this batch and counted again from "
-            "the next one",
+            "%s: Kafka deleted rows before they were read. The arrival rate of this batch is unknown; counting "
+            "continues with the next batch",
             _name(source),
         )
         return UNKNOWN
@@ -187,8 +187,8 @@ class Positions:
     def _report_loss(self, uri: str, table: DeltaSource) -> None:
         if table.lost is not None:
             LOG.warning(
-                "%s: the log was cleaned of versions %d to %d before their rows were counted. Arrival is unknown for "
-                "this batch and counted again from the next one",
+                "%s: versions %d to %d were deleted from the log before their rows were counted. The arrival rate of "
+                "this batch is unknown; counting continues with the next batch",
                 uri,
                 *table.lost,
             )
@@ -196,7 +196,7 @@ class Positions:
 
 
 def _delta_start(source: Mapping[str, Any], end: DeltaOffset, read: DeltaRead) -> DeltaOffset:
-    """Return where a batch began to read."""
+    """Return where a batch started to read."""
     start = source.get("startOffset")
     if start is REST:
         return end
@@ -209,13 +209,13 @@ def _delta_start(source: Mapping[str, Any], end: DeltaOffset, read: DeltaRead) -
 
 
 def kafka(source: Mapping[str, Any]) -> Position:
-    """Return the place in Kafka topics: offsets by topic and partition, counted as rows.
+    """Return the position in Kafka topics: offsets by topic and partition, counted as rows.
 
-    Deviation: offsets of compacted or transactional topics also count what is no row.
+    Deviation: offsets of compacted or transactional topics also count entries that are not rows.
     """
     start, end, latest = (_offsets(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
     if end is None or latest is None or not end.keys() <= latest.keys():
-        return UNKNOWN  # a partition without metadata is no partition without rows
+        return UNKNOWN  # a partition without metadata may have rows
     read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
     lag = {"/".join(k): max(0, n - end.get(k, 0)) for k, n in latest.items()}
     return Position(sum(lag.values()), sum(latest.values()), read, ArrivalBasis.PLANNED, lag)
@@ -242,9 +242,9 @@ def _sum(rows: Sequence[int | None]) -> int | None:
 
 
 def newest_batch(query: Any) -> tuple[int, list[Any]]:
-    """Return number and end offsets of a query's newest batch, -1 and none before the first.
+    """Return the number and end offsets of a query's newest batch; -1 and none before the first.
 
-    From the query's own log of offsets (internal to Spark: pinned with its version, held by tests).
+    From the query's own log of offsets (Spark internals: pinned to its version, covered by tests).
 
     Args:
         query: Spark's own query, ``StreamExecution``.
@@ -258,9 +258,9 @@ def newest_batch(query: Any) -> tuple[int, list[Any]]:
 
 
 def committed_batch(query: Any) -> int:
-    """Return the number of a query's newest batch that has ended, -1 before the first.
+    """Return the number of a query's newest batch that has ended; -1 before the first.
 
-    From the query's own log of commits (internal to Spark: pinned with its version, held by tests).
+    From the query's own log of commits (Spark internals: pinned to its version, covered by tests).
 
     Args:
         query: Spark's own query, ``StreamExecution``.

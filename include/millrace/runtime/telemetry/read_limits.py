@@ -1,4 +1,4 @@
-"""How many rows a batch takes of a source at most, as the source itself tells Spark."""
+"""Maximum rows per batch of each source, as the source itself reports it to Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONNECTOR = "org.apache.spark.sql.connector.read.streaming"
 
 
 def read_limits(query: Any, gateway: Any) -> Mapping[str, float | None]:
-    """Return the limit of each source by its description: rows, ``inf`` for none, None if not in rows.
+    """Return the limit of each source by its description: rows, ``inf`` if unlimited, None if not in rows.
 
     A source without ``SupportsAdmissionControl`` is always read to its end.
 

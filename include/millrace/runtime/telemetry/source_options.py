@@ -1,6 +1,6 @@
-"""How a query reads its sources: asked of Spark's own source objects, which hold the options the script set.
+"""How a query reads its sources, from Spark's own source objects, which hold the options that the script set.
 
-That is internal to Spark and Delta: pinned with their versions, held by tests.
+Spark and Delta internals: pinned to their versions, covered by tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_OFFSET = re.compile(r"^(.*)-(\d+) -> (\d+)$")
 def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
     """Return how a query reads its Delta sources, by their description.
 
-    Sources that have the same description but read differently are left out.
+    Sources with the same description but different options are left out.
 
     Args:
         query: Spark's own query, ``StreamExecution``, that has planned a batch.
@@ -35,14 +35,14 @@ def delta_reads(query: Any) -> Mapping[str, DeltaRead]:
 
 
 def latest_offsets(query: Any) -> Mapping[str, Any]:
-    """Return the end of each Kafka source's topics as the source last saw it, by its description.
+    """Return the end of each Kafka source's topics as the source last saw it, by description.
 
-    A source looks at each trigger, also if it then starts no batch.
+    A source checks at each trigger, even if it then starts no batch.
 
     Args:
         query: Spark's own query, ``StreamExecution``.
     """
-    # other sources are not asked: they may list their files, or have side effects
+    # other sources are not asked: they may list their files or have side effects
     kafka = [source for source in _sources(query) if str(source.toString()).startswith("Kafka")]
     reported = {str(source.toString()): source.reportLatestOffset() for source in kafka}
     return {name: json.loads(offset.json()) for name, offset in reported.items() if offset is not None}

@@ -1,7 +1,7 @@
 """The tasks of a stage, one by one: where each ran, for how long, and what it read.
 
-Spark's status store knows them, with the UI off too. They are turned into text inside the JVM, so that a stage costs
-one call whatever the number of its tasks. That is internal to Spark: pinned with its version, held by tests.
+They come from Spark's status store, which works with the UI off. The JVM turns them into text, so each stage costs one
+call however many tasks it has. Spark internals: pinned to its version, covered by tests.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 ATTEMPTS = 4
-"""Attempts of a task, on the average, up to which all of a stage's are found."""
+"""Mean number of attempts per task up to which all attempts of a stage are found."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task that succeeded.
+    """A successful task.
 
     Attributes:
         partition: The partition that it computed, >= 0.
         executor: Spark's id of the executor that ran it.
-        host: Where that is.
+        host: Host of that executor.
         rows_in: Rows that it read from shuffles and sources.
-        run_s: Time that it ran, seconds; Python workers and waits included.
-        local_bytes: Bytes of shuffles that it read from its own executor.
-        remote_bytes: Bytes of shuffles that it read from other executors.
+        run_s: Run time, seconds, including Python workers and waits.
+        local_bytes: Shuffle bytes that it read from its own executor.
+        remote_bytes: Shuffle bytes that it read from other executors.
     """
 
     partition: int
@@ -47,11 +47,11 @@ class TaskReader:
 
     def __init__(self, spark_context: Any) -> None:
         self._store = spark_context._jsc.sc().statusStore()
-        # what Spark's REST interface writes its answers with
+        # Spark's REST interface writes its responses with it
         self._mapper = spark_context._jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
 
     def read(self, stage: int, attempt: int, tasks: int) -> tuple[Task, ...]:
-        """Return a stage's tasks that succeeded, by their partitions.
+        """Return a stage's successful tasks, by partition.
 
         Args:
             stage: Spark's id of the stage.
@@ -63,19 +63,19 @@ class TaskReader:
 
 
 def succeeded(text: str) -> tuple[Task, ...]:
-    """Return the tasks that succeeded, by their partitions.
+    """Return the successful tasks, by partition.
 
     Args:
-        text: A JSON list of all attempts, as Spark's REST interface gives it.
+        text: A JSON list of all attempts, as Spark's REST interface returns it.
     """
     ended = [attempt for attempt in json.loads(text) if attempt["status"] == "SUCCESS" and attempt.get("taskMetrics")]
-    # of two that succeeded the later one has told where the state is
+    # if two attempts succeeded, the later one has reported where the state is
     by_partition = {_partition(a): _task(a) for a in sorted(ended, key=lambda attempt: int(attempt["taskId"]))}
     return tuple(task for _, task in sorted(by_partition.items()))
 
 
 def _partition(attempt: Mapping[str, Any]) -> int:
-    # a stage that runs again for lost output numbers only what it repeats
+    # a stage that runs again for lost output numbers only the tasks that it repeats
     known = int(attempt.get("partitionId", -1))
     return known if known >= 0 else int(attempt["index"])
 

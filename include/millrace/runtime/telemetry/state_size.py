@@ -1,7 +1,7 @@
-"""What an executor would load if a state partition moved to it: bytes in the checkpoint.
+"""Bytes that an executor would load from the checkpoint if a state partition moved to it.
 
-A partition's folder keeps many versions of its state, for tasks that fail. Loaded are the newest snapshot and the
-changes after it. RocksDB's snapshot is an archive that names the files it consists of, which several snapshots share.
+A partition's folder keeps many versions of its state, in case tasks fail. An executor loads the newest snapshot and the
+changes after it. RocksDB's snapshot is an archive that lists its files, which several snapshots share.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ ARCHIVE = ".zip"
 METADATA = "metadata"
 """The archive's list of files: a line with its format, then JSON."""
 SHARED = frozenset({"SSTs", "logs"})
-"""Folders of files that archives name; every other one is a store of its own."""
+"""Folders of the files that archives list; every other folder is a store of its own."""
 STATUS = re.compile(r"path=([^;]+); isDirectory=(true|false)(?:; length=(\d+))?")
-"""A file in Hadoop's words."""
+"""A file as Hadoop describes it."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What is in a folder: the sizes of its files, bytes, and the names of its folders."""
+    """Content of a folder: the sizes of its files, bytes, and the names of its subfolders."""
 
     files: Mapping[str, int]
     folders: tuple[str, ...]
 
 
 class Storage(Protocol):
-    """Where a checkpoint is."""
+    """Where a checkpoint is stored."""
 
     def content(self, folder: str) -> Content:
-        """Return what is in a folder."""
+        """Return the content of a folder."""
 
     def read(self, file: str) -> bytes:
-        """Return what is in a file."""
+        """Return the content of a file."""
 
 
 class LocalStorage:
     """Folders of this machine, named by paths or ``file:`` addresses."""
 
     def content(self, folder: str) -> Content:
-        """Return what is in a folder.
+        """Return the content of a folder.
 
         Raises:
             OSError: If it cannot be read.
@@ -67,7 +67,7 @@ class LocalStorage:
         return Content(files, tuple(folders))
 
     def read(self, file: str) -> bytes:
-        """Return what is in a file.
+        """Return the content of a file.
 
         Raises:
             OSError: If it cannot be read.
@@ -76,7 +76,7 @@ class LocalStorage:
 
 
 class HadoopStorage:
-    """Folders on any of Hadoop's file systems, each in one or two calls of the JVM.
+    """Folders on any of Hadoop's file systems, each in one or two calls to the JVM.
 
     Args:
         spark_context: The driver's SparkContext.
@@ -87,18 +87,18 @@ class HadoopStorage:
         self._conf = spark_context._jsc.hadoopConfiguration()
 
     def content(self, folder: str) -> Content:
-        """Return what is in a folder.
+        """Return the content of a folder.
 
         Raises:
             Py4JJavaError: If it cannot be read.
         """
         path = self._jvm.org.apache.hadoop.fs.Path(folder)
         statuses = path.getFileSystem(self._conf).listStatus(path)
-        # one text for all of them: asking each would be several calls a file
+        # one text for all of them: separate queries would take several calls per file
         return listed(str(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(statuses).mkString("\n")))
 
     def read(self, file: str) -> bytes:
-        """Return what is in a file.
+        """Return the content of a file.
 
         Raises:
             Py4JJavaError: If it cannot be read.
@@ -116,7 +116,7 @@ class StateSizes:
 
     Args:
         root: The checkpoint's ``state`` folder.
-        storage: Where it is.
+        storage: Reads the checkpoint.
     """
 
     def __init__(self, root: str, storage: Storage) -> None:
@@ -124,7 +124,7 @@ class StateSizes:
         self._archived: dict[str, tuple[str, int]] = {}
 
     def loaded(self, operator: int, partition: int) -> int:
-        """Return what an executor would load of one partition of an operator, all of its stores together."""
+        """Return the bytes that an executor would load for one partition of an operator, including all its stores."""
         folder = f"{self._root}/{operator}/{partition}"
         content = self._storage.content(folder)
         stores = [name for name in content.folders if name not in SHARED and not name.startswith(("_", "."))]
@@ -136,7 +136,7 @@ class StateSizes:
         return size + (self._named_bytes(folder, snapshot) if snapshot and snapshot.endswith(ARCHIVE) else 0)
 
     def _named_bytes(self, folder: str, archive: str) -> int:
-        """Return the bytes of the files that an archive names; each archive is read once."""
+        """Return the bytes of the files that an archive lists; each archive is read once."""
         known = self._archived.get(folder)
         if known is None or known[0] != archive:
             known = self._archived[folder] = (archive, named_bytes(self._storage.read(f"{folder}/{archive}")))
@@ -144,10 +144,10 @@ class StateSizes:
 
 
 def to_load(files: Mapping[str, int]) -> tuple[str | None, int]:
-    """Return the newest snapshot, None if there is none, and the bytes of it and of the changes after it.
+    """Return the newest snapshot, None if there is none, and the bytes of it and the changes after it.
 
     Args:
-        files: Sizes of a store's files by name, bytes; others than versions of the state are left out.
+        files: Sizes of a store's files by name, bytes. Files that are not versions of the state are ignored.
     """
     snapshots: dict[int, str] = {}
     changes: dict[int, int] = {}
@@ -156,7 +156,7 @@ def to_load(files: Mapping[str, int]) -> tuple[str | None, int]:
         if match is None:
             continue
         number = int(match[1])
-        # an attempt that was repeated may have left a version twice: one of them is loaded
+        # a repeated attempt may have left a version twice: only one of them is loaded
         if match[2] in SNAPSHOTS:
             snapshots[number] = max(name, snapshots.get(number, name), key=lambda n: files[n])
         else:
@@ -167,7 +167,7 @@ def to_load(files: Mapping[str, int]) -> tuple[str | None, int]:
 
 
 def named_bytes(archive: bytes) -> int:
-    """Return the bytes of the files that a RocksDB snapshot's archive names."""
+    """Return the bytes of the files that a RocksDB snapshot's archive lists."""
     with zipfile.ZipFile(io.BytesIO(archive)) as content:
         metadata = content.read(METADATA).decode().partition("\n")[2]
     files = json.loads(metadata)
@@ -175,7 +175,7 @@ def named_bytes(archive: bytes) -> int:
 
 
 def listed(text: str) -> Content:
-    """Return what is in a folder, from Hadoop's ``FileStatus{path=...; isDirectory=...; length=...; ...}`` of each."""
+    """Return a folder's content from Hadoop's ``FileStatus{path=...; isDirectory=...; length=...; ...}`` of each."""
     files: dict[str, int] = {}
     folders = []
     for path, is_folder, length in STATUS.findall(text):
@@ -188,7 +188,7 @@ def listed(text: str) -> Content:
 
 
 def is_local(address: str) -> bool:
-    """Return whether a folder is one of this machine."""
+    """Return whether a folder is on this machine."""
     return address.startswith(("file:", "/"))
 
 

@@ -1,8 +1,8 @@
 """Rows that wait in files which a limited source has not read yet, estimated from their bytes.
 
-Spark keeps listing a source's files, and in the source's log, part of the checkpoint, which of them each batch read.
-Both are asked of the source's own object, so that globs, filters, partitions and any file system are as Spark sees
-them. That is internal to Spark: pinned with its version, held by tests.
+Spark keeps listing a source's files. The source's log, part of the checkpoint, records which of them each batch read.
+Both come from the source's own object, so globs, filters, partitions and file systems are as Spark sees them. Spark
+internals: pinned to its version, covered by tests.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 MOST_FILES = 20_000
-"""Files that are followed at most: with more in the folder, what waits stays unknown."""
+"""Maximum number of files that are followed. If the folder has more, the waiting rows stay unknown."""
 
 LISTING_RATIO = 0.05
-"""Share of the time that listing may take."""
+"""Maximum share of the time that listing may take."""
 
 REMEMBERED = 0.7
-"""Weight that what was read up to a listing keeps in the next one: rows a byte change with what the files hold."""
+"""Weight of earlier reads at each new listing: rows per byte change with the files' content."""
 
 FILE = re.compile(r"^NewFileEntry\((.*),(\d+),(\d+)\)$")
 """Path, bytes and time of change (ms)."""
 TAKEN = re.compile(r"^FileEntry\((.*),\d+,(\d+)\)$")
-"""Path, and the number of the log's entry that took it."""
+"""Path, and number of the log entry that took it."""
 
 
 class UnreadFiles:
@@ -33,7 +33,7 @@ class UnreadFiles:
     Args:
         source: Spark's own source, ``FileStreamSource``.
         gateway: Py4J's gateway of the session.
-        interval_s: Least time between two listings, seconds.
+        interval_s: Minimum time between two listings, seconds.
         clock: A monotonic clock, seconds.
     """
 
@@ -48,16 +48,16 @@ class UnreadFiles:
         self._bytes: dict[str, int] = {}
         self._rows = 0
         self._weighed_rows = self._weighed_bytes = 0.0
-        # where names decide, a path that is not in the log may be of a file that Spark leaves out
+        # if only names count, a path that is not in the log may belong to a file that Spark ignores
         self._active = not _private(source, "fileNameOnly", gateway)
 
     @property
     def active(self) -> bool:
-        """False where files cannot be followed, or no more, as they are too many."""
+        """False if files cannot be followed, or have become too many."""
         return self._active
 
     def rows_waiting(self, progress: Mapping[str, Any]) -> int | None:
-        """Return the rows that wait after a batch; None if the files were not listed then, or nothing is known of them.
+        """Return the rows that wait after a batch; None if the files were not listed or nothing is known about them.
 
         Args:
             progress: The source's part of the batch's progress event.
@@ -85,7 +85,7 @@ class UnreadFiles:
         self._read = (self._read | taken.keys()) & listed.keys()
 
     def _weigh(self, taken: Sequence[int | None]) -> None:
-        """Learn how many rows a byte holds, from files of which none was moved away before it was ever listed."""
+        """Learn how many rows a byte holds, unless a file that was read had been moved away before any listing."""
         sizes = [size for size in taken if size is not None]
         if sum(sizes) and self._rows and len(sizes) == len(taken):
             self._weighed_rows = REMEMBERED * self._weighed_rows + self._rows
@@ -93,7 +93,7 @@ class UnreadFiles:
         self._rows = 0
 
     def _listed(self) -> dict[str, int] | None:
-        """Return the bytes of each file that Spark has read or will read, by path; None if they are too many."""
+        """Return the bytes of each file that Spark has read or will read, by path; None if there are too many."""
         files = _private(self._source, "fetchAllFiles", self._gateway)
         if files.size() > MOST_FILES:
             return None
@@ -102,7 +102,7 @@ class UnreadFiles:
         return {match[1]: int(match[2]) for match in lines if match and int(match[3]) >= oldest}
 
     def _taken(self, end: int) -> dict[str, int] | None:
-        """Return the files read since the last call by path, with the log's number; None if they are too many."""
+        """Return the files read since the last call by path, with their log number; None if there are too many."""
         if self._through < 0:
             entries = [self._log.allFiles()]
         else:
@@ -119,12 +119,12 @@ class UnreadFiles:
 
 
 def follow_files(query: Any, gateway: Any, interval_s: float) -> Mapping[str, UnreadFiles]:
-    """Return what follows the limited file sources of a query, by their description.
+    """Return followers of a query's limited file sources, by description.
 
     Args:
         query: Spark's own query, ``StreamExecution``, that has planned a batch.
         gateway: Py4J's gateway of the session.
-        interval_s: Least time between two listings, seconds.
+        interval_s: Minimum time between two listings, seconds.
     """
     sources = query.sources()
     each = [sources.apply(n) for n in range(sources.size())]

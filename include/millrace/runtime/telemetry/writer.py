@@ -24,7 +24,7 @@ from millrace.runtime.telemetry.host import HostCpu
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 BUFFER_BATCHES = 10_000
-"""Batches kept while the lake cannot be written; then the oldest go."""
+"""Batches kept while the lake cannot be written; beyond that, the oldest are dropped."""
 BUFFER_SAMPLES = 100
 """Samples of state partitions kept while the lake cannot be written."""
 SHORTEST_INTERVAL_S = 5.0
@@ -33,13 +33,12 @@ TICK_S = 1.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of ``telemetry/batches`` and how a replay of it is known.
+    """A row of ``telemetry/batches``, and how a repeat of it is recognised.
 
     Attributes:
         metrics: The row.
-        series: Id of the query's checkpoint, as batch ids begin at 0 with a new one; markers have a series of their
-            own.
-        number: Goes up within the series: the batch id, or a marker's time in ms.
+        series: Id of the query's checkpoint, as batch ids start at 0 with a new one. Markers have their own series.
+        number: Increases within the series: the batch id, or a marker's time in ms.
     """
 
     metrics: BatchMetrics
@@ -48,7 +47,7 @@ class Entry:
 
 
 class Writer:
-    """Buffers rows and commits them, all that are there as one commit an interval.
+    """Buffers rows and commits all that are there, one commit per interval.
 
     Attributes:
         tick: Called once per second; what it raises is ignored.
@@ -57,7 +56,7 @@ class Writer:
         lake: The lake.
         identity: The app that writes.
         period_s: Interval between two evaluations, seconds.
-        host: Processor time of the host.
+        host: CPU time of the host.
     """
 
     def __init__(self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu) -> None:
@@ -67,7 +66,7 @@ class Writer:
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)
         self._table = FencedTable(lake, "telemetry/batches", fence, identity.generation)
-        # a waiting successor reports beside its predecessor
+        # a waiting successor reports at the same time as its predecessor
         self._apps_id = f"{prefix}/apps/{identity.generation}"
         self._buffer: deque[Entry] = deque(maxlen=BUFFER_BATCHES)
         self._executors: deque[ExecutorRun] = deque(maxlen=BUFFER_BATCHES)
@@ -103,7 +102,7 @@ class Writer:
             self._flows.append(flows)
 
     def flush(self) -> bool:
-        """Commit what is buffered; False if the lake could not be written and the rows wait for the next try."""
+        """Commit what is buffered. False if the lake could not be written, so the rows wait, or the driver is stale."""
         with self._commit:
             self._committed_at = time.monotonic()
             if self._fenced:
@@ -116,15 +115,15 @@ class Writer:
                 self._write_samples("telemetry/flows", self._flows, partition_flow_row)
             except Fenced as outcome:
                 self._fenced = True
-                LOG.warning("Telemetry of a stale driver is discarded: %s", outcome)
+                LOG.warning("Discarding telemetry of an outdated driver: %s", outcome)
                 return False
             except Exception as error:
                 if not self._failing:  # said once, tried again at every interval
-                    LOG.warning("Telemetry waits, the stream goes on: %s", _sentence(error))
+                    LOG.warning("Telemetry cannot be written yet; the stream continues: %s", _sentence(error))
                 self._failing = True
                 return False
             if self._failing:
-                LOG.warning("Telemetry is written again.")
+                LOG.warning("Telemetry is being written again.")
             self._failing = False
             return True
 
@@ -134,7 +133,7 @@ class Writer:
             return
         self._stop.set()
         self._thread.join(timeout_s)
-        if not self._thread.is_alive():  # else it hangs on the lake, and so would this
+        if not self._thread.is_alive():  # else it hangs on the lake, and so would this call
             self.flush()
 
     def _run(self) -> None:
@@ -159,7 +158,7 @@ class Writer:
         ids = {e.series: f"{prefix}/{e.series}/{self._identity.epoch}" for e in entries}
         try:
             self._write_new(entries, ids)
-        except Conflict:  # our own predecessor: look again, the fence decides
+        except Conflict:  # our own predecessor: try again, the fence decides
             self._write_new(entries, ids)
         with self._mutex:
             written = set(map(id, entries))
@@ -189,7 +188,7 @@ class Writer:
         if samples:
             self._lake.append(table, [row(of_one) for sample in samples for of_one in sample])
             for sample in samples:
-                if waiting and waiting[0] is sample:  # else newer ones have pushed it out meanwhile
+                if waiting and waiting[0] is sample:  # else newer samples have pushed it out
                     waiting.popleft()
 
     def _write_app(self) -> None:

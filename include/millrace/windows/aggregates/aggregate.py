@@ -1,6 +1,6 @@
-"""Aggregates that can be computed in parts: ``count``, ``sum``, ``min``, ``max``, ``avg``, variances, and a user's own.
+"""Aggregates that can be computed in parts: ``count``, ``sum``, ``min``, ``max``, ``avg``, variances, and user-defined.
 
-They stand where Spark's own aggregates would, by the same names, and give the same columns and types.
+They replace Spark's own aggregates of the same names, and return the same columns and types.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from millrace.windows.aggregates.part import Pair, Part, State
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """What is computed over each group of rows.
+    """An aggregate over each group of rows.
 
     Attributes:
-        parts: Partials of it.
-        finish: Makes the result of the merged partials.
-        spark: Spark's own aggregate, from which name and type are taken; None for a user's.
+        parts: Its partials.
+        finish: Computes the result from the merged partials.
+        spark: Spark's own aggregate, for its name and type; None for a user's.
         name: The result's column, by default as Spark calls it.
     """
 
@@ -38,28 +38,28 @@ class Aggregate:
     name: str | None = None
 
     def alias(self, name: str) -> Aggregate:
-        """Return the same under another name."""
+        """Return the same aggregate under another name."""
         return replace(self, name=name)
 
 
 def count(column: Any = "*") -> Aggregate:
-    """Count rows, or the values of a column that are not null."""
+    """Count rows, or the non-null values of a column."""
     rows = isinstance(column, str) and column == "*"
     return Aggregate((part.count(*(() if rows else (column,))),), _first, sf.count(column))
 
 
 def sum(column: Any) -> Aggregate:
-    """Add a column up; null where all values are."""
+    """Sum a column; null if all values are null."""
     return Aggregate((part.total(column),), _first, sf.sum(column))
 
 
 def min(column: Any) -> Aggregate:
-    """Return the least value; NaN is the largest number."""
+    """Return the smallest value; NaN is the largest number."""
     return Aggregate((part.least(column),), _first, sf.min(column))
 
 
 def max(column: Any) -> Aggregate:
-    """Return the greatest value; NaN is the largest number."""
+    """Return the largest value; NaN is the largest number."""
     return Aggregate((part.greatest(column),), _first, sf.max(column))
 
 
@@ -73,22 +73,22 @@ def avg(column: Any) -> Aggregate:
 
 
 def var_pop(column: Any) -> Aggregate:
-    """Return the variance of the values."""
+    """Return the population variance."""
     return Aggregate((part.moments(column),), lambda m: _variance(m[0], 0), sf.var_pop(column))
 
 
 def var_samp(column: Any) -> Aggregate:
-    """Return the variance of a population of which the values are a sample."""
+    """Return the sample variance."""
     return Aggregate((part.moments(column),), lambda m: _variance(m[0], 1), sf.var_samp(column))
 
 
 def stddev_pop(column: Any) -> Aggregate:
-    """Return the standard deviation of the values."""
+    """Return the population standard deviation."""
     return Aggregate((part.moments(column),), lambda m: sf.sqrt(_variance(m[0], 0)), sf.stddev_pop(column))
 
 
 def stddev_samp(column: Any) -> Aggregate:
-    """Return the standard deviation of a population of which the values are a sample."""
+    """Return the sample standard deviation."""
     return Aggregate((part.moments(column),), lambda m: sf.sqrt(_variance(m[0], 1)), sf.stddev_samp(column))
 
 
@@ -117,24 +117,24 @@ def user_defined(
 
     Args:
         name: The result's column.
-        columns: What ``update`` sees of the rows, by these names; at least one.
+        columns: Columns of the rows for ``update``, by these names; at least one.
         state: The state's fields as Spark DDL, such as ``n long, last timestamp``.
         returns: The result's type as Spark DDL.
-        init: Makes the state of no rows: a tuple with a value for each field.
+        init: Returns the state of no rows: a tuple with a value for each field.
         update: Takes a state and a pandas frame of rows, returns the new state.
-        merge: Takes two states of other rows, the earlier first, returns the state of both. Associative. States of
-            rows that came in several partitions or batches overlap in time: what depends on order within a pane must
-            keep times in the state.
-        finish: Makes the result of a state.
+        merge: Takes two states of different rows, the earlier first, and returns the state of both. Associative. States
+            of rows from several partitions or batches overlap in time: if order within a pane matters, keep times in
+            the state.
+        finish: Computes the result from a state.
 
     Raises:
-        MillraceError: If there is no column, or no field of the state.
+        MillraceError: If there is no column, or the state has no field.
     """
     if not columns:
         raise MillraceError("columns", columns, "at least one column", "Name the columns that update reads.")
     names = StructType.fromDDL(state).names
     if not names:
-        raise MillraceError("state", state, "fields with types", "Declare what the state holds.")
+        raise MillraceError("state", state, "fields with types", "Declare the fields of the state.")
 
     kind = to_arrow_type(DataType.fromDDL(returns), timezone="UTC")
 
@@ -153,13 +153,14 @@ def user_defined(
 def user_columns(
     name: str, rows: Column, merge: Callable[[Column], Column], finish: Callable[[Column], Column] | None = None
 ) -> Aggregate:
-    """Return an aggregate of two Spark aggregates.
+    """Return an aggregate made of two Spark aggregates.
 
     Args:
         name: The result's column.
         rows: A Spark aggregate over rows, such as ``collect_set("plane")``.
-        merge: Makes a Spark aggregate over what ``rows`` gave, such as ``lambda sets: flatten(collect_list(sets))``.
-        finish: Makes the result of what ``merge`` gave, such as ``lambda all: size(array_distinct(all))``.
+        merge: Returns a Spark aggregate over the results of ``rows``, such as
+            ``lambda sets: flatten(collect_list(sets))``.
+        finish: Computes the result from that of ``merge``, such as ``lambda all: size(array_distinct(all))``.
     """
     return Aggregate((Pair(rows, merge),), lambda m: finish(m[0]) if finish else m[0], None, name)
 
@@ -169,5 +170,5 @@ def _first(merged: Sequence[Column]) -> Column:
 
 
 def _variance(moments: Column, lost: int) -> Column:
-    """Return the variance of moments, null for no value; where ``lost`` is 1 also for a single one."""
+    """Return the variance from moments; null without values and, if ``lost`` is 1, also for a single value."""
     return sf.when(moments["n"] > lost, moments["m2"] / (moments["n"] - lost))

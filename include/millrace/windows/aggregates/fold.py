@@ -1,9 +1,9 @@
-"""What of an aggregate can be computed ahead, over some of the rows of each group: in Arrow, before any shuffle.
+"""Compute aggregates ahead, over some of the rows of each group: in Arrow, before any shuffle.
 
-Spark has no stateless aggregation of a stream. Folding the rows of a partition in Arrow is one: what comes out is few
-rows, and it does not matter to the result how rows were spread over partitions and batches.
+Spark has no stateless aggregation for streams. Folding the rows of a partition in Arrow provides one. It outputs few
+rows, and the result does not depend on how rows were spread over partitions and batches.
 
-This file travels to Spark's Python workers by value, so it imports nothing but Arrow: workers need no Millrace.
+This file travels to Spark's Python workers by value, so it imports only Arrow: workers need no Millrace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 CHUNK_ROWS = 1 << 20
-"""Rows that are folded at once; bounds the memory of a worker."""
+"""Rows to fold at once. Limits the memory of a worker."""
 LARGEST_LONG = (1 << 63) - 1
 
 
@@ -27,7 +27,7 @@ class Step:
     Attributes:
         kind: A key of ``KINDS``.
         inputs: Columns it is computed from.
-        output: Column it becomes.
+        output: Column with the partial.
     """
 
     kind: str
@@ -41,9 +41,9 @@ class StateStep:
 
     Attributes:
         inputs: Columns it is computed from.
-        output: Column it becomes.
-        names: What ``update`` calls the inputs.
-        init: Makes an empty state.
+        output: Column with the state.
+        names: Names of the inputs in ``update``.
+        init: Returns an empty state.
         update: Takes a state and a group's rows as a pandas frame, returns the new state.
     """
 
@@ -56,12 +56,12 @@ class StateStep:
 
 @dataclass(frozen=True)
 class Fold:
-    """A pass over the rows of one partition; what ``mapInArrow`` calls.
+    """A pass over the rows of one partition, for ``mapInArrow``.
 
     Attributes:
         by: Columns to group by.
         steps: Partials.
-        schema: What comes out, in this order; columns that are neither grouped by nor partials are not allowed.
+        schema: Output columns in order; only grouping columns and partials are allowed.
         checked: Whether a sum that leaves the range of a long is an error, as it is in Spark's ANSI mode.
     """
 
@@ -71,7 +71,7 @@ class Fold:
     checked: bool = True
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row for each group of each chunk of rows.
+        """Yield a row per group and chunk of rows.
 
         Raises:
             ArrowInvalid: If a sum overflows and sums are checked.
@@ -80,7 +80,7 @@ class Fold:
             yield from self.of(rows).to_batches()
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Return a row for each group of some rows."""
+        """Return a row per group of the given rows."""
         columns = {f"in_{i}": rows[name] for i, name in enumerate(self.by)}
         wanted: list[tuple[Any, str]] = []
         finishers: dict[str, Callable[[pa.Table], Any]] = {}
@@ -135,7 +135,7 @@ def _states(step: StateStep, rows: pa.Table, groups: Any, kind: pa.DataType) -> 
 
 
 Parts = tuple[dict[str, Any], list[tuple[Any, str]], Callable[[pa.Table], Any]]
-"""Columns to add, what to aggregate, and how to read the partial from the result."""
+"""Columns to add, aggregations to run, and how to read the partial from the result."""
 
 
 def _count(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
@@ -163,7 +163,7 @@ def _least(i: str, inputs: Sequence[Any], checked: bool) -> Parts:
     values = inputs[0]
     if not pa.types.is_floating(values.type):
         return {i: values}, [(i, "min")], lambda t: t[f"{i}_min"]
-    # to Spark NaN is the largest number; Arrow passes over it
+    # in Spark, NaN is the largest number; Arrow skips it
     columns = {i: pc.if_else(pc.is_nan(values), None, values), f"{i}n": pc.is_nan(values)}
     nan = pa.scalar(float("nan"), values.type)
 
@@ -203,4 +203,4 @@ KINDS: dict[str, Callable[[str, Sequence[Any], bool], Parts]] = {
     "max": _greatest,
     "moments": _moments,
 }
-"""How Arrow folds the partials that have a name."""
+"""How Arrow computes each named partial."""

@@ -1,7 +1,8 @@
-"""Partials: what is computed over some rows, and how two of them become one.
+"""Partials: values computed over some rows, and how two of them are merged.
 
-count, sum, min and max are distributive: a partial is of the same kind as the result. The mean and the variance are
-algebraic: made of a few distributive partials. A user's own aggregate brings its state, or a pair of Spark columns.
+count, sum, min and max are distributive: a partial has the same form as the result. The mean and the variance are
+algebraic: they combine a few distributive partials. A user-defined aggregate provides its state, or a pair of Spark
+columns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyspark.sql.types import DecimalType, DoubleType, StructType
 from millrace.windows.aggregates.fold import StateStep, Step
 
 Input: TypeAlias = str | Column
-"""A column of the rows by its name, or an expression over them."""
+"""A column name, or an expression over columns."""
 
 
 class Part(ABC):
@@ -26,15 +27,15 @@ class Part(ABC):
 
     @abstractmethod
     def inputs(self, rows: DataFrame) -> list[Input]:
-        """Return what it is computed from."""
+        """Return the inputs it is computed from."""
 
     @abstractmethod
     def of_rows(self, inputs: Sequence[Column]) -> Column | None:
-        """Return Spark's aggregate over rows, or None where only Arrow can compute it."""
+        """Return Spark's aggregate over rows; None if only Arrow can compute it."""
 
     @abstractmethod
     def step(self, inputs: tuple[str, ...], output: str) -> Step | StateStep | None:
-        """Return Arrow's, or None where only Spark can compute it."""
+        """Return Arrow's aggregate; None if only Spark can compute it."""
 
     @abstractmethod
     def kind(self, rows: DataFrame, inputs: Sequence[Column]) -> Any:
@@ -42,19 +43,19 @@ class Part(ABC):
 
     @abstractmethod
     def merge(self, partial: Column, at: Column) -> Column:
-        """Return Spark's aggregate over partials; ``at`` is when their rows happened."""
+        """Return Spark's aggregate over partials; ``at`` is the time of their rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Named(Part):
-    """A partial that Spark and Arrow both know.
+    """A partial that both Spark and Arrow can compute.
 
     Attributes:
         name: A key of :data:`millrace.windows.aggregates.fold.KINDS`.
         arguments: At most one column.
         rows: Spark's aggregate over rows.
         partials: Spark's aggregate over partials.
-        of_mean: Whether it is wanted for a mean: Spark adds up doubles there, unless it has decimals.
+        of_mean: Whether it is part of a mean, for which Spark adds up doubles unless the column has decimals.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Named(Part):
 
 
 def count(*columns: Any) -> Named:
-    """Return how many rows there are, or values of a column that are not null."""
+    """Return the number of rows, or of non-null values of a column."""
     return Named("count", columns, sf.count, sf.sum)
 
 
@@ -105,10 +106,10 @@ def greatest(column: Any) -> Named:
 
 
 def moments(column: Any) -> Named:
-    """Return count, mean and sum of squared deviations from it, as a struct; zeros where there is no value.
+    """Return count, mean and sum of squared deviations from the mean, as a struct; zeros if there are no values.
 
     Reference: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
-    Deviation: sums of squares would be distributive and cheaper, but lose all digits where the mean is large.
+    Deviation: sums of squares would be distributive and cheaper, but lose all digits if the mean is large.
     """
     return Named("moments", (column,), _moments, _merge_moments)
 
@@ -160,13 +161,13 @@ class State(Part):
         return StructType.fromDDL(self.ddl)
 
     def merge(self, partial: Column, at: Column) -> Column:
-        """Collect the states, each with its time: they are merged in order when the aggregate is finished."""
+        """Collect the states with their times. They are merged in order when the aggregate is finished."""
         return sf.collect_list(sf.struct(at.alias("at"), partial.alias("state")))
 
 
 @dataclass(frozen=True, eq=False)
 class Pair(Part):
-    """A user's two Spark aggregates: over rows, and over what the first gave."""
+    """A user's two Spark aggregates: over rows, and over the results of the first."""
 
     rows: Column
     partials: Callable[[Column], Column]

@@ -1,4 +1,4 @@
-"""How aggregates are computed in two levels: partials of some rows of a group, then the partials' merge."""
+"""Compute aggregates in two levels: partials of some rows of a group, then their merge."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from millrace.windows.aggregates.aggregate import Aggregate
 from millrace.windows.aggregates.part import Named
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
-"""Types of columns that rows are not grouped by: Arrow cannot, and Python cannot hash their values."""
-# workers of a user's cluster need no Millrace
+"""Types that rows cannot be grouped by: Arrow does not support them, and Python cannot hash their values."""
+# so that workers of a user's cluster do not need Millrace
 cloudpickle.register_pickle_by_value(fold)
 
 
@@ -37,8 +37,8 @@ class AggregationPlan:
 
     Attributes:
         rows: The frame.
-        keys: What is grouped by.
-        aggregates: What is computed.
+        keys: Grouping columns.
+        aggregates: Aggregates to compute.
     """
 
     rows: DataFrame
@@ -46,13 +46,13 @@ class AggregationPlan:
     aggregates: tuple[Aggregate, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be told apart in the result.
+        """Check the aggregates and their names.
 
         Raises:
             MillraceError: If there is no aggregate, or two columns would have the same name.
         """
         if not self.aggregates:
-            raise MillraceError("aggregates", (), "at least one", "Say what to compute, such as count().")
+            raise MillraceError("aggregates", (), "at least one", "Add one, such as count().")
         names = [*self.key_names, *self.names]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
@@ -71,16 +71,16 @@ class AggregationPlan:
 
     @cached_property
     def key_names(self) -> list[str]:
-        """What Spark would call the keys."""
+        """Spark's names for the keys."""
         return list(self.rows.select(*self.keys).columns)
 
     @cached_property
     def names(self) -> list[str]:
-        """What Spark would call the aggregates."""
+        """Spark's names for the aggregates."""
         return [a.name or self._reference(a)[0] for a in self.aggregates]
 
     def prepared(self, also: Mapping[str, Column]) -> DataFrame:
-        """Return the rows with nothing but keys, the aggregates' inputs and some columns of the caller's."""
+        """Return the rows with only the keys, the aggregates' inputs and the caller's columns."""
         keys = [sf.col(k) if isinstance(k, str) else k for k in self.keys]
         named = dict(zip(self._keys, keys, strict=True))
         for _, names, columns in self._parts:
@@ -88,10 +88,10 @@ class AggregationPlan:
         return self.rows.select(*(column.alias(name) for name, column in {**also, **named}.items()))
 
     def by_spark(self, group: Column) -> DataFrame:
-        """Return partials of each group and key, computed by Spark; not for aggregates that need Arrow.
+        """Return the partials of each group and key, computed by Spark; not for aggregates that need Arrow.
 
         Args:
-            group: What is grouped by beside the keys, under a name.
+            group: Named grouping columns in addition to the keys.
         """
         keys = [(sf.col(k) if isinstance(k, str) else k).alias(n) for k, n in zip(self.keys, self._keys, strict=True)]
         partials = [part.of_rows(columns) for part, _, columns in self._parts]
@@ -100,15 +100,15 @@ class AggregationPlan:
         )
 
     def by_arrow(self, prepared: DataFrame, by: Sequence[str], at: str) -> DataFrame:
-        """Return partials of each group and key of each partition's rows, computed by Arrow: no shuffle.
+        """Return the partials of each group and key in each partition, computed by Arrow without a shuffle.
 
         Args:
             prepared: What ``prepared`` returned.
-            by: Columns of it to group by beside the keys; they are dropped.
-            at: Column of it whose greatest value is kept.
+            by: Its grouping columns in addition to the keys; they are dropped.
+            at: Its column whose greatest value is kept.
 
         Raises:
-            MillraceError: If Arrow cannot group by a key, or compute a partial.
+            MillraceError: If Arrow cannot group by a key or compute a partial.
         """
         self._check_arrow(prepared)
         fields = [prepared.schema[at], *(prepared.schema[k] for k in self._keys)]
@@ -126,14 +126,14 @@ class AggregationPlan:
 
         Args:
             partials: What ``by_spark`` or ``by_arrow`` returned.
-            group: What is grouped by beside the keys, under names.
-            at: When the rows of a partial happened.
+            group: Named grouping columns in addition to the keys.
+            at: Event time of a partial's rows.
         """
         parts = []
         for i, (part, _, _) in enumerate(self._parts):
             kind = partials.schema[_part(i)].dataType
             merge = part.merge(sf.col(_part(i)), at)
-            # a sum of sums would be ten digits wider than Spark's sum, which costs a mean as many of its last ones
+            # a sum of sums would be ten digits wider than Spark's sum, and a mean would lose as many trailing digits
             narrow = isinstance(part, Named) and part.name == "sum" and isinstance(kind, DecimalType)
             parts.append((merge.cast(kind) if narrow else merge).alias(_part(i)))
         merged = partials.groupBy(*group, *(sf.col(k) for k in self._keys)).agg(*parts)
@@ -160,8 +160,8 @@ class AggregationPlan:
     def _parts(self) -> list[tuple[Any, list[str], list[Column]]]:
         """Return each partial with its inputs' names and columns.
 
-        Partials of one column share it: what crosses to Python is most of the work of a fold. Expressions are not told
-        to be the same, as functions of a user's look alike.
+        Partials of one column share it, because the transfer to Python is most of the work of a fold. Equal expressions
+        are not detected: different user functions look alike.
         """
         parts = []
         shared: dict[str, str] = {}
@@ -179,9 +179,7 @@ class AggregationPlan:
     def _check_arrow(self, prepared: DataFrame) -> None:
         if self.needs_spark:
             names = ", ".join(self.needs_spark)
-            remedy = (
-                'On a stream set late="panes"; beside user_defined aggregates compute these in a frame of their own.'
-            )
+            remedy = 'On a stream, set late="panes"; with user_defined aggregates, compute these in a separate frame.'
             raise MillraceError("aggregates", names, "no user_columns here", remedy)
         for name, key in zip(self.key_names, self._keys, strict=True):
             kind = prepared.schema[key].dataType

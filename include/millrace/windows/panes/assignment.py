@@ -1,7 +1,7 @@
-"""Which worker gets which pane, although some panes have several times the rows of others.
+"""Assign panes to workers, although some panes have several times the rows of others.
 
-For queries without keys: any worker can aggregate any rows, windows are merged from panes and parts of panes. A pane is
-assigned while it arrives, so nothing is known but the panes before it.
+For queries without keys: any worker can aggregate any rows, and windows are merged from panes and parts of panes. A
+pane is assigned while it arrives, so only earlier panes are known.
 
 mu, sigma: mean and standard deviation of the sizes of recent panes.
 
@@ -24,14 +24,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 RECENT = 64
-"""Panes whose sizes are looked at."""
+"""Number of panes that count as recent."""
 MOST_PARTS = 16
-"""Parts of one pane a worker: after a lull mu may be a row, and a burst must not become a part a row."""
+"""Maximum parts per pane and worker. After a lull mu may be one row, and a burst must not be split into single rows."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Panes on workers, a pane in one or more parts.
+    """Panes assigned to workers, each in one or more parts.
 
     Attributes:
         pane: Pane of each part, ascending, shape (S,).
@@ -58,22 +58,22 @@ Part = tuple[int, float]
 
 
 def plain(rows: Floats, workers: int) -> Assignment:
-    """Give pane after pane to worker after worker.
+    """Assign panes to workers in turn.
 
     Args:
-        rows: Rows of each pane, shape (P,), >= 0; without a number, none.
+        rows: Rows of each pane, shape (P,), >= 0; NaN counts as none.
         workers: Number of workers, >= 1.
     """
     return _assigned(rows, workers, lambda pane, size, mu, sigma: iter([(pane % workers, size)]))
 
 
 def paper_rule(rows: Floats, workers: int, recent: int = RECENT) -> Assignment:
-    """Assign as published: round robin, where what exceeds the average of a large pane goes on to the next workers.
+    """Assign as published: round robin; the rows of a large pane above the average go to the next workers.
 
-    A pane is large above mu + sigma. A worker whose panes were small gets further panes, until it has mu rows.
+    A pane is large above mu + sigma. A worker with small panes gets further panes until it has mu rows.
 
     Args:
-        rows: Rows of each pane, shape (P,), >= 0; without a number, none.
+        rows: Rows of each pane, shape (P,), >= 0; NaN counts as none.
         workers: Number of workers, >= 1.
         recent: How many panes are recent, >= 1.
     """
@@ -83,7 +83,7 @@ def paper_rule(rows: Floats, workers: int, recent: int = RECENT) -> Assignment:
         nonlocal turn, got
         most = max(mu, size / (MOST_PARTS * workers)) if 0 < mu < size - sigma else size
         while size > 0:
-            # what is left by rounding belongs to the last part
+            # the last part includes the rounding error
             part = size if size <= most * (1 + 1e-9) else most
             yield turn, part
             size -= part
@@ -95,10 +95,10 @@ def paper_rule(rows: Floats, workers: int, recent: int = RECENT) -> Assignment:
 
 
 def least_loaded(rows: Floats, workers: int, recent: int = RECENT) -> Assignment:
-    """Give each part to the worker that has had the fewest rows; a pane above mu comes in parts of at most mu.
+    """Give each part to the worker with the fewest rows so far; split a pane above mu into parts of at most mu.
 
     Args:
-        rows: Rows of each pane, shape (P,), >= 0; without a number, none.
+        rows: Rows of each pane, shape (P,), >= 0; NaN counts as none.
         workers: Number of workers, >= 1.
         recent: How many panes are recent, >= 1.
     """

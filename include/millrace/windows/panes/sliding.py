@@ -1,11 +1,11 @@
 """Sliding windows that aggregate each row once: a drop-in for ``groupBy(window(ts, size, slide), *keys).agg(...)``.
 
-Spark copies each row into every window that it lies in: 60 times for an hour that slides by a minute. Here rows are
+Spark copies each row into every window that contains it: 60 times for an hour that slides by a minute. Here rows are
 aggregated into panes of gcd(size, slide), which do not overlap, and windows are merged from panes.
 
 Reference: Balkesen, Tatbul, Ozsu, "Adaptive Input Admission and Management for Parallel Stream Processing", DEBS 2013,
 Sections 4.2 and 5.3.
-Deviation: windows close by Spark's watermark, which is the punctuation here, and so does nothing else.
+Deviation: Spark's watermark takes the role of punctuation; nothing else closes windows.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _TIME, _PANE, _WINDOW = "__time", "__pane", "window"
 
 @dataclass(frozen=True)
 class Sliding:
-    """Rows in sliding windows, waiting for what to compute over them.
+    """Rows in sliding windows, ready for aggregates.
 
     Attributes:
         rows: The rows.
         time: Column of event time.
         size_us: Length of a window, microseconds.
-        slide_us: Between the starts of two windows, microseconds.
+        slide_us: Time between the starts of two windows, microseconds.
         start_us: Start of the first window after 1970-01-01 00:00:00 UTC, microseconds.
-        keys: What is grouped by beside the window.
+        keys: Grouping columns in addition to the window.
         late: Which late rows count, ``windows`` or ``panes``.
     """
 
@@ -57,14 +57,14 @@ class Sliding:
         return gcd(self.size_us, self.slide_us)
 
     def agg(self, *aggregates: Aggregate) -> DataFrame:
-        """Return a row for each window and key: ``window``, the keys, the aggregates.
+        """Return a row per window and key: ``window``, the keys, the aggregates.
 
         Raises:
-            MillraceError: If the aggregates cannot be computed so.
+            MillraceError: If the aggregates cannot be computed this way.
         """
         plan = AggregationPlan(self.rows, self.keys, aggregates)
         if _WINDOW in (*plan.key_names, *plan.names):
-            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has that name: use another.")
+            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has this name: choose another.")
         if plan.needs_arrow or (self.rows.isStreaming and self.late == WINDOWS):
             return self._from_rows(plan)
         return self._from_panes(plan)
@@ -75,23 +75,23 @@ class Sliding:
         return plan.merged(panes, [self._windows(_PANE)], sf.col(_PANE)["start"])
 
     def _from_rows(self, plan: AggregationPlan) -> DataFrame:
-        """Fold the rows of each pane that a partition has; windows aggregate the folded rows as if they were rows.
+        """Fold the rows of each pane within a partition, then aggregate the folded rows in windows like plain rows.
 
-        A folded row has the time of the last of its pane's rows, which lies in the same windows as all of them. So
-        Spark assigns windows, drops what is late, and closes windows exactly as it does without panes.
+        A folded row has the time of the last row of its pane, which is in the same windows as all rows of the pane. So
+        Spark assigns windows, drops late rows and closes windows exactly as it does without panes.
         """
         time = sf.col(self.time) if isinstance(self.time, str) else self.time
         prepared = plan.prepared({_TIME: time, _PANE: self._panes()["start"]})
         watermark = prepared.schema[_TIME].metadata
         folded = plan.by_arrow(prepared, [_PANE], _TIME)
-        # Python workers lose the mark by which Spark knows a column of event time; its watermark stays as it is
+        # Python workers lose the mark that identifies the event-time column for Spark; its watermark is unaffected
         others = [sf.col(c) for c in folded.columns if c != _TIME]
         marked = folded.select(sf.col(_TIME).alias(_TIME, metadata=watermark), *others)
         return plan.merged(marked, [self._windows(_TIME)], sf.col(_TIME))
 
     def _panes(self) -> Column:
         pane = text(self.pane_us)
-        # Spark wants the start below the slide
+        # Spark requires a start below the slide
         return sf.window(self.time, pane, pane, text(self.start_us % self.pane_us))
 
     def _windows(self, column: str) -> Column:
@@ -111,29 +111,31 @@ def sliding(
     """Put rows into sliding windows of time.
 
     Args:
-        rows: A batch or a stream; a stream has its watermark set already, as for Spark's own windows.
+        rows: A batch or a stream. A stream must already have its watermark, as for Spark's own windows.
         time: Column of event time. Rows without a time are in no window.
         size: Length of a window, such as ``"60 minutes"``.
-        slide: Between the starts of two windows; at most ``size``.
-        keys: What to group by beside the window. Null is a key.
-        start: Where windows begin relative to 1970-01-01 00:00:00 UTC; less than ``slide``.
-        late: Of a stream only. ``windows``: a late row counts in all windows that are still open, as Spark has it.
+        slide: Time between the starts of two windows; at most ``size``.
+        keys: Columns to group by in addition to the window. Null is a key.
+        start: Start of windows relative to 1970-01-01 00:00:00 UTC; less than ``slide``.
+        late: For streams only. ``windows``: a late row counts in all windows that are still open, as Spark has it.
             ``panes``: it counts only if its pane is still open; state and work are the least, and ``user_columns`` can
             be used; rows within the watermark's delay count everywhere in both.
 
     Raises:
         MillraceError: If a length is not positive, the slide is longer than the window, the start is not below the
-            slide, or the column holds no times.
+            slide, or the column does not contain times.
     """
     sizes = {"size": microseconds("size", size), "slide": microseconds("slide", slide)}
     for key, length in sizes.items():
         if length <= 0:
             raise MillraceError(key, size if key == "size" else slide, "above 0", 'Write it as "60 minutes".')
     if sizes["slide"] > sizes["size"]:
-        raise MillraceError("slide", slide, f"at most the size, {size}", "Rows between windows would be lost.")
+        raise MillraceError(
+            "slide", slide, f"at most the size, {size}", "Use a shorter slide: rows between windows would be lost."
+        )
     start_us = microseconds("start", start)
     if abs(start_us) >= sizes["slide"]:
-        raise MillraceError("start", start, f"below the slide, {slide}", "Shift windows by less than a slide.")
+        raise MillraceError("start", start, f"below the slide, {slide}", "Shift windows by less than one slide.")
     if late not in (WINDOWS, PANES):
         raise MillraceError("late", late, f"{WINDOWS}, {PANES}", "Choose one of these.")
     field = rows.select(time).schema[0]
@@ -153,7 +155,7 @@ MICROSECONDS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-"""Length of each unit. Months have none: Spark refuses them too."""
+"""Length of each unit. Months are missing: Spark rejects them too."""
 _TERM = re.compile(r"([+-]?\d+)\s*([a-z]+?)s?(?=[\s\d+-]|$)")
 
 
@@ -165,7 +167,7 @@ def microseconds(key: str, duration: str | timedelta) -> int:
         duration: Such as ``"1 hour 30 minutes"``, or a timedelta.
 
     Raises:
-        MillraceError: If it is no such text, or has months or years.
+        MillraceError: If the text is not a duration, or has months or years.
     """
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)

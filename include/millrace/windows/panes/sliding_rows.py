@@ -1,7 +1,7 @@
 """Windows that slide by a number of rows: the last ``size`` rows of a key, after every ``slide`` rows.
 
-Row i of a key (from 1) closes a window where i >= size and (i - size) mod slide = 0. Batches only: a stream has no
-order of arrival that another run would have too.
+Row i of a key (from 1) closes a window if i >= size and (i - size) mod slide = 0. Batches only: the order of arrival in
+a stream would differ in another run.
 
 Reference: Balkesen, Tatbul, Ozsu, DEBS 2013, Sections 5.2 and 5.3.
 """
@@ -25,14 +25,14 @@ _INDEX, _PANE, _START, _ROWS, _WINDOW = "__index", "__pane", "__start", "__rows"
 
 @dataclass(frozen=True)
 class SlidingRows:
-    """Rows in windows by number, waiting for what to compute over them.
+    """Rows in windows by row number, ready for aggregates.
 
     Attributes:
         rows: The rows.
-        order: What they are ordered by.
+        order: Columns that order the rows.
         size: Rows of a window.
         slide: Rows between the ends of two windows.
-        keys: Each combination of their values has windows of its own.
+        keys: Columns to group by. Each combination of their values has its own windows.
     """
 
     rows: DataFrame
@@ -42,18 +42,18 @@ class SlidingRows:
     keys: tuple[Any, ...]
 
     def agg(self, *aggregates: Aggregate) -> DataFrame:
-        """Return a row for each full window and key: ``window``, the keys, the aggregates.
+        """Return a row per full window and key: ``window``, the keys, the aggregates.
 
-        ``window`` holds the numbers of its first row and of the row behind its last, ``start`` and ``end``, from 0.
+        ``window`` contains ``start``, the number of its first row, and ``end``, one after its last row, from 0.
 
         Raises:
-            MillraceError: If the aggregates cannot be computed so.
+            MillraceError: If the aggregates cannot be computed this way.
         """
         by = Window.partitionBy(*self.keys).orderBy(*self.order)
         numbered = self.rows.withColumn(_INDEX, (sf.row_number().over(by) - 1).cast("long"))
         plan = AggregationPlan(numbered, self.keys, (*aggregates, count().alias(_ROWS)))
         if _WINDOW in (*plan.key_names, *plan.names):
-            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has that name: use another.")
+            raise MillraceError("aggregates", _WINDOW, "distinct names", "The window has this name: choose another.")
         if plan.needs_arrow:
             panes = plan.by_arrow(plan.prepared({_INDEX: sf.col(_INDEX), _PANE: self._pane()}), [_PANE], _INDEX)
         else:
@@ -68,7 +68,7 @@ class SlidingRows:
         return sf.floor(sf.col(_INDEX) / pane) * pane
 
     def _starts(self) -> Column:
-        """Return the first rows of the windows that a pane lies in."""
+        """Return the first rows of the windows that contain a pane."""
         earliest = sf.greatest(sf.lit(0).cast("long"), sf.floor((self._pane() - self.size) / self.slide) + 1)
         starts = sf.sequence(earliest, sf.floor(self._pane() / self.slide))
         return sf.transform(starts, lambda window: window * self.slide)
@@ -77,26 +77,31 @@ class SlidingRows:
 def sliding_rows(
     rows: DataFrame, order: Sequence[str | Column] | str, size: int, slide: int, keys: Sequence[str | Column] | str = ()
 ) -> SlidingRows:
-    """Put rows into sliding windows by their number.
+    """Put rows into sliding windows by row number.
 
     Args:
         rows: A batch.
-        order: What numbers the rows of a key. Where it leaves ties, which row comes first is open.
+        order: Columns that order the rows of a key. The order of ties is undefined.
         size: Rows of a window, >= 1.
         slide: Rows between the ends of two windows, 1..size.
-        keys: Each combination of their values is numbered by itself; without keys all rows pass through one task.
+        keys: Columns to group by. Each combination of their values has its own row numbers; without keys, all rows
+            pass through one task.
 
     Raises:
         MillraceError: If a number is out of range, there is no order, or the rows are a stream.
     """
     if rows.isStreaming:
         remedy = "Use sliding(), or sliding_rows() on each batch in foreachBatch."
-        raise MillraceError("rows", "a stream", "a batch: a stream's order of arrival cannot be repeated", remedy)
+        raise MillraceError(
+            "rows", "a stream", "a batch, because a stream's order of arrival cannot be repeated", remedy
+        )
     for key, value, most in (("size", size, None), ("slide", slide, size)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
             allowed = f"1..{most}" if most else "a whole number >= 1"
             raise MillraceError(key, value, allowed, "Give a number of rows.")
     ordered = (order,) if isinstance(order, str) else tuple(order)
     if not ordered:
-        raise MillraceError("order", order, "at least one column", "Name what orders the rows, such as their time.")
+        raise MillraceError(
+            "order", order, "at least one column", "Name the columns that order the rows, such as their time."
+        )
     return SlidingRows(rows, ordered, size, slide, (keys,) if isinstance(keys, str) else tuple(keys))

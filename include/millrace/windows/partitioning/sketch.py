@@ -1,8 +1,8 @@
-"""How often the keys of a frame occur, and which worker gets the rows of a key.
+"""Frequencies of a frame's keys, and the worker that gets the rows of a key.
 
-A sketch counts the most frequent keys by name, the others by their key group: a hash slice of the keys,
-``pmod(xxhash64(key), key_groups)``. Sketches of parts of a stream add up. A map sends key groups as a
-whole, hot keys in shares.
+A sketch counts the most frequent keys individually, and the others by key group: a hash slice of the keys,
+``pmod(xxhash64(key), key_groups)``. Sketches of parts of a stream can be added. A map assigns whole key groups to
+workers, and splits hot keys into shares.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Sketch:
     """Frequencies of keys.
 
     Attributes:
-        groups: Rows of each key group, those of frequent keys included, shape (G,), >= 0.
-        frequent: Rows and key group of each of the most frequent keys. A key has a value for each key column.
-        capacity: How many frequent keys are kept at most, >= 1.
+        groups: Rows of each key group, including those of frequent keys, shape (G,), >= 0.
+        frequent: Rows and key group of each of the most frequent keys. A key has a value per key column.
+        capacity: Maximum number of frequent keys, >= 1.
     """
 
     groups: Floats
@@ -44,15 +44,15 @@ class Sketch:
 
     @property
     def total(self) -> float:
-        """All rows."""
+        """Number of all rows."""
         return float(self.groups.sum())
 
     def hottest(self, count: int) -> list[Key]:
-        """Return the most frequent keys, the most frequent first; ties in the order of their texts."""
+        """Return the most frequent keys in descending order; ties are sorted by their texts."""
         return sorted(self.frequent, key=lambda k: (-self.frequent[k][0], repr(k)))[:count]
 
     def cold(self, hot: Sequence[Key]) -> Floats:
-        """Return the rows of each key group without those of some keys, shape (G,)."""
+        """Return the rows of each key group without the given keys, shape (G,)."""
         rest = self.groups.copy()
         for key in hot:
             rows, group = self.frequent[key]
@@ -62,11 +62,11 @@ class Sketch:
     def merge(self, other: Sketch) -> Sketch:
         """Return the sketch of the rows of both.
 
-        A key that only one of them has among its frequent ones counts with that one's rows: the other's are in its key
-        group, where no row is lost.
+        A key that is frequent in only one sketch counts with that sketch's rows. The other sketch's rows of the key
+        are in its key group, so no row is lost.
 
         Raises:
-            MillraceError: If they have different numbers of key groups.
+            MillraceError: If their numbers of key groups differ.
         """
         if len(self.groups) != len(other.groups):
             counts = f"{len(self.groups)} and {len(other.groups)}"
@@ -77,7 +77,7 @@ class Sketch:
         return _trimmed(self.groups + other.groups, both, max(self.capacity, other.capacity))
 
     def scaled(self, factor: float) -> Sketch:
-        """Return the sketch of ``factor`` times the rows, such as to let an older one count less."""
+        """Return the sketch of ``factor`` times the rows, for example to reduce the weight of an older one."""
         frequent = {key: (rows * factor, group) for key, (rows, group) in self.frequent.items()}
         return Sketch(self.groups * factor, frequent, self.capacity)
 
@@ -94,12 +94,12 @@ def sketch(
     """Count the keys of a batch, or of a sample of it.
 
     Args:
-        rows: A batch; of a stream, one of its micro-batches or a part of its history.
+        rows: A batch; for a stream, one of its micro-batches or a part of its history.
         key: The key's columns. Null is a key, NaN is a key, and -0.0 is 0.0, as in ``groupBy``.
-        sample: Share of the rows that is looked at, (0, 1]. Counts are scaled to all rows.
-        capacity: How many frequent keys are kept, >= 1.
-        key_groups: How many key groups, >= 1.
-        seed: Of the sample.
+        sample: Share of the rows to read, (0, 1]. Counts are scaled to all rows.
+        capacity: Number of frequent keys to keep, >= 1.
+        key_groups: Number of key groups, >= 1.
+        seed: Seed of the sample.
 
     Raises:
         MillraceError: If the rows are a stream, a column is missing or nested, or a number is out of range.
@@ -110,7 +110,7 @@ def sketch(
     if not 0 < sample <= 1:
         raise MillraceError("sample", sample, "a number in (0, 1]", "Set the share of the rows to read.")
     if rows.isStreaming:
-        raise MillraceError("rows", "a stream", "a batch", "Sketch a micro-batch in foreachBatch, or some history.")
+        raise MillraceError("rows", "a stream", "a batch", "Sketch a micro-batch in foreachBatch, or historical rows.")
     seen = rows if sample == 1 else rows.sample(sample, seed)
     counts = seen.groupBy(*map(quoted, names)).agg(sf.count("*").alias("__rows"))
     counts = counts.withColumn("__group", group(names, key_groups)).cache()
@@ -127,15 +127,15 @@ def sketch(
 
 
 def columns(rows: DataFrame, key: str | Sequence[str]) -> list[str]:
-    """Return the names of some columns.
+    """Return column names as a list.
 
     Raises:
-        MillraceError: If there is none, or one is not of the frame.
+        MillraceError: If there is none, or one is not in the frame.
     """
     names = [key] if isinstance(key, str) else list(key)
     for name in names or [""]:
         if name not in rows.columns:
-            raise MillraceError("key", name, ", ".join(rows.columns), "Name columns of the frame.")
+            raise MillraceError("key", name, ", ".join(rows.columns), "Name columns of the DataFrame.")
     return names
 
 
@@ -143,21 +143,21 @@ def keys(rows: DataFrame, key: str | Sequence[str]) -> list[str]:
     """Return the key's columns.
 
     Raises:
-        MillraceError: If there is none, or one is not of the frame or has parts.
+        MillraceError: If there is none, or one is nested or not in the frame.
     """
     names = columns(rows, key)
     for name in names:
         kind = rows.schema[name].dataType
         if isinstance(kind, NESTED):
-            raise MillraceError("key", f"{name}: {kind.simpleString()}", "plain types", "Name its parts as columns.")
+            raise MillraceError("key", f"{name}: {kind.simpleString()}", "plain types", "Name its fields as columns.")
     return names
 
 
 def check_count(key: str, value: object) -> None:
-    """Refuse what is no whole number >= 1.
+    """Check that a value is a whole number >= 1.
 
     Raises:
-        MillraceError: With the argument's name.
+        MillraceError: If it is not; names the argument.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise MillraceError(key, value, "a whole number >= 1", "Set a whole number.")
@@ -169,12 +169,12 @@ def group(names: Sequence[str], key_groups: int) -> Column:
 
 
 def quoted(name: str) -> Column:
-    """Return a column by its whole name: a dot in it is no path."""
+    """Return a column by its whole name: a dot in it does not mean a field."""
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def canonical(key: Key) -> Key:
-    """Return a key with the one NaN and the one zero that stand for all: another NaN would be another key."""
+    """Return a key with one form of NaN and of zero; otherwise, different NaNs would be different keys."""
     return tuple(
         math.nan if isinstance(v, float) and math.isnan(v) else 0.0 if v == 0.0 and isinstance(v, float) else v
         for v in key
@@ -187,12 +187,12 @@ def _trimmed(groups: Floats, frequent: dict[Key, tuple[float, int]], capacity: i
 
 
 Shares = Mapping[int, float]
-"""What share of a key's rows goes to each worker; positive, adding up to 1."""
+"""Share of a key's rows by worker; positive, adding up to 1."""
 
 
 @dataclass(frozen=True)
 class PartitionMap:
-    """Where rows go.
+    """Assignment of rows to workers.
 
     Attributes:
         workers: Number of workers, >= 1.
@@ -206,7 +206,7 @@ class PartitionMap:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of a hot key and a worker there are: partial results that a merge gets."""
+        """Number of pairs of a hot key and a worker: the partial results to merge."""
         return sum(map(len, self.hot.values()))
 
     def shares(self, key: Key, group: int) -> Shares:
@@ -223,7 +223,7 @@ class PartitionMap:
         return np.asarray(rows, dtype=float)
 
     def moved(self, before: PartitionMap, of: Sketch) -> float:
-        """Return the share of the rows that go to another worker than they did before."""
+        """Return the share of the rows that go to a different worker than before."""
         hot = [key for key in of.frequent if key in self.hot or key in before.hot]
         rows = float(of.cold(hot)[self.groups != before.groups].sum())
         for key in hot:

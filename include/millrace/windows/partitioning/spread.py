@@ -1,4 +1,4 @@
-"""Rows to workers, evenly although some keys are far more frequent than others: one call for batches and streams."""
+"""Spread rows evenly over workers, although some keys are much more frequent: one call for batches and streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from millrace.windows.partitioning.waterfill import waterfill
 WATERFILL, PAPER = "waterfill", "paper_hash"
 HOT_KEYS = 200
 DRAWS = 1 << 24
-"""Of so many equal parts a hot key's shares are made."""
+"""Number of equal parts into which a hot key's rows are divided to form shares."""
 _CUTS, _TARGETS, _DRAW, _TARGET = "__cuts", "__targets", "__draw", "__target"
 
 
@@ -44,11 +44,11 @@ def plan(
     """Return the map of keys to workers.
 
     Args:
-        of: How often keys occur.
-        workers: How many workers, >= 1.
+        of: Frequencies of the keys.
+        workers: Number of workers, >= 1.
         hot_keys: How many of the most frequent keys may be split, >= 0.
         method: ``waterfill``, or ``paper_hash`` as published.
-        before: The map in use: ``waterfill`` then moves only what it must. The published method needs none.
+        before: The map in use. ``waterfill`` then moves only what it must; the published method ignores it.
 
     Raises:
         MillraceError: If an argument is out of range.
@@ -71,19 +71,18 @@ def spread(
     by: PartitionMap | None = None,
     salt: str | Sequence[str] = (),
 ) -> DataFrame:
-    """Return the rows in one partition a worker, all with about the same number of rows.
+    """Return the rows in one partition per worker, all with about the same number of rows.
 
-    Rows of a key that is not hot are in one partition. A hot key's are in several: what needs all rows of a key needs a
-    second level, ``merged``.
+    Rows of a key that is not hot are in one partition. Rows of a hot key are in several, so an aggregate over all rows
+    of a key needs a second level, ``merged``.
 
     Args:
         rows: A batch or a stream.
         key: The key's columns. Null and NaN are keys.
         workers: How many partitions, >= 1. A map is then made from all rows; pass ``by`` to choose sample and method.
         by: The map; a stream needs one.
-        salt: Columns that tell a hot key's rows apart, such as an id; by default all columns. Rows that are equal in
-            them go to the same worker. A frame of nothing but its key has rows that cannot be told apart: they are
-            drawn at random.
+        salt: Columns in which a hot key's rows differ, such as an id; by default all columns. Rows that are equal in
+            them go to the same worker. If the frame has only its key column, rows are assigned at random.
 
     Raises:
         MillraceError: If a column is missing, a key's column is nested, neither or both of workers and map are given,
@@ -91,11 +90,11 @@ def spread(
     """
     names = keys(rows, key)
     if (workers is None) == (by is None):
-        raise MillraceError("workers", workers, "either workers or by", "Give one of them.")
+        raise MillraceError("workers", workers, "either workers or by", "Set one of them.")
     if by is None:
         check_count("workers", workers)
         if rows.isStreaming:
-            remedy = "Make one from history or a micro-batch: by=plan(sketch(batch, key), workers)."
+            remedy = "Make one from historical rows or a micro-batch: by=plan(sketch(batch, key), workers)."
             raise MillraceError("by", None, "a map, for a stream", remedy)
         by = plan(sketch(rows, names), int(workers or 1))
     salts = columns(rows, salt) if salt else [n for n in rows.columns if n not in names]
@@ -112,7 +111,7 @@ def spread(
 
 
 def _of_group(by: PartitionMap, names: Sequence[str]) -> Column:
-    # a literal array of thousands of columns would be slow to plan; Spark folds this one into a constant
+    # planning a literal array of thousands of columns would be slow; Spark folds this one into a constant
     table = sf.split(sf.lit(",".join(map(str, by.groups.tolist()))), ",").cast("array<int>")
     return sf.get(table, group(names, len(by.groups)))
 
@@ -132,7 +131,7 @@ def _draw(rows: DataFrame, salts: Sequence[str]) -> Column:
     hashed = [s for s in salts if not isinstance(rows.schema[s].dataType, MapType | VariantType)]
     if not hashed:
         return sf.rand(0)
-    # another start than the key group's hash, or the rows of a group would be drawn alike
+    # with a different seed than the key group's hash; otherwise all rows of a group would be drawn alike
     return sf.pmod(sf.xxhash64(sf.lit("salt"), *map(quoted, hashed)), sf.lit(DRAWS)) / DRAWS
 
 
@@ -144,19 +143,19 @@ _AT = "__at"
 
 
 def merged(rows: DataFrame, key: str | Sequence[str], *aggregates: Aggregate) -> DataFrame:
-    """Return a row for each key: its columns, then the aggregates.
+    """Return a row per key: its columns, then the aggregates.
 
-    Each worker folds the rows it has, wherever ``spread`` put them; only a partial a key and worker is shuffled again.
-    It pays where folding is the work, as with ``user_defined``. For count, sum and the like ``groupBy`` folds before
-    its shuffle too.
+    Each worker folds its rows, wherever ``spread`` put them. Only one partial per key and worker is shuffled again.
+    This pays off if folding is most of the work, as with ``user_defined``. For count, sum and the like, ``groupBy``
+    also folds before its shuffle.
 
     Args:
-        rows: What ``spread`` returned: a batch, or a stream in output mode ``update`` or ``complete``.
-        key: What to group by.
-        aggregates: What to compute. ``merge`` of ``user_defined`` gets states in no particular order here.
+        rows: Result of ``spread``: a batch, or a stream in output mode ``update`` or ``complete``.
+        key: Columns to group by.
+        aggregates: Aggregates to compute. ``merge`` of ``user_defined`` gets states in no particular order here.
 
     Raises:
-        MillraceError: If there is no aggregate, names occur twice, or ``user_columns`` is among them.
+        MillraceError: If there is no aggregate, a name occurs twice, or ``user_columns`` is among them.
     """
     plan = AggregationPlan(rows, (key,) if isinstance(key, str) else tuple(key), aggregates)
     partials = plan.by_arrow(plan.prepared({_AT: sf.lit(0)}), [], _AT)

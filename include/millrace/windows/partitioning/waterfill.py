@@ -1,12 +1,12 @@
-"""Water-filling: cold keys stay where consistent hashing has them, hot keys fill up the workers to equal levels.
+"""Water-filling: consistent hashing places cold keys, and hot keys fill the workers to equal levels.
 
 Q: quota = rows / workers. Cold key groups sit on the ring. A worker above Q gives groups away; then hot keys, the most
-frequent first, fill one worker after the other up to Q and are split where a worker is full. Splits lie at the workers'
-brims only, so a map made from nothing has at most K + N - 1 pairs of the K hot keys and N workers.
+frequent first, fill one worker after the other up to Q and are split where a worker is full. Splits happen only at the
+workers' limits, so a map without a former map has at most K + N - 1 pairs of the K hot keys and N workers.
 A map that is made from the one before it moves only what is above Q, or was on a worker that is gone.
 
 Reference: ours; it replaces Section 4.1 of Balkesen, Tatbul, Ozsu, DEBS 2013, which splits keys by frequency but places
-their parts by hash, so that the levels stay random.
+their parts by hash, so the workers' levels stay random.
 """
 
 from __future__ import annotations
@@ -20,29 +20,31 @@ from millrace.windows.partitioning.hashing import of_groups
 from millrace.windows.partitioning.sketch import Floats, Ints, Key, PartitionMap, Sketch
 
 NEGLIGIBLE = 1e-9
-"""Share of a quota that is not worth a pair of its own."""
+"""Share of a quota that is too small for its own pair."""
 
 
 def waterfill(sketch: Sketch, workers: int, hot_keys: int, before: PartitionMap | None = None) -> PartitionMap:
     """Return a map with equal loads.
 
     Args:
-        sketch: How often keys occur.
-        workers: How many workers, >= 1.
+        sketch: Frequencies of the keys.
+        workers: Number of workers, >= 1.
         hot_keys: How many keys may be split, >= 0.
-        before: The map in use; its workers are the first ones of the new map's.
+        before: The map in use; its workers are the first workers of the new map.
 
     Raises:
-        MillraceError: If the map before has another number of key groups.
+        MillraceError: If the previous map has a different number of key groups.
     """
     if before is not None and len(before.groups) != len(sketch.groups):
         allowed = f"a map of {len(sketch.groups)} key groups"
-        raise MillraceError("before", len(before.groups), allowed, "Sketch with the key_groups of the map in use.")
+        raise MillraceError(
+            "before", len(before.groups), allowed, "Sketch with the same key_groups as the current map."
+        )
     return _Levels(sketch, workers, hot_keys, before).filled()
 
 
 class _Levels:
-    """The workers while they fill.
+    """The workers while they are filled.
 
     Attributes:
         quota: Rows of a full worker.
@@ -50,7 +52,7 @@ class _Levels:
         groups: Worker of each group, shape (G,).
         cold: Rows of each group without hot keys, shape (G,).
         hot: Rows of each hot key on each worker.
-        free: Rows of each hot key that are nowhere yet.
+        free: Unassigned rows of each hot key.
         level: Rows on each worker, shape (workers,).
     """
 
@@ -62,7 +64,7 @@ class _Levels:
         self.free: dict[Key, float] = {}
         self.groups: Ints = of_groups(len(sketch.groups), workers)
         if before is not None:
-            # a group without rows costs nothing to move, but where its next rows go may matter to a reader's state
+            # moving a group without rows costs nothing, but a reader's state may depend on where its next rows go
             self.groups = np.where(before.groups < workers, before.groups, self.groups)
         for key in self.hot:
             rows, group = sketch.frequent[key]
@@ -87,7 +89,7 @@ class _Levels:
         return PartitionMap(self.workers, self.groups, {k: _shares(on) for k, on in self.hot.items() if on})
 
     def _give_hot(self, worker: int) -> None:
-        """Take hot keys off a worker that is too full: small ones whole, and of the next as much as is left."""
+        """Take hot keys off an overfull worker: small keys completely, and as much of the next as is left."""
         pieces = sorted(((on[worker], repr(key), key) for key, on in self.hot.items() if worker in on), reverse=True)
         while pieces and self.level[worker] > self.quota * (1 + NEGLIGIBLE):
             rows, _, key = pieces.pop()
@@ -100,26 +102,26 @@ class _Levels:
                 self.hot[key][worker] = rows - given
 
     def _give_groups(self) -> None:
-        """Move cold groups from workers that are too full to the emptiest ones, the largest that fit first."""
+        """Move cold groups from overfull workers to the emptiest ones, starting with the largest that fit."""
         for worker in np.flatnonzero(self.level > self.quota).tolist():
             mine = np.flatnonzero((self.groups == worker) & (self.cold > 0))
             for group in mine[np.argsort(-self.cold[mine], kind="stable")].tolist():
                 rows = self.cold[group]
                 target = int(np.argmin(self.level))
-                # both ends get closer to the quota, or at least no further from it
+                # both workers get closer to the quota, or at least not further from it
                 if rows <= self.level[worker] - self.quota and self.level[target] + rows <= self.quota:
                     self.groups[group] = target
                     self.level[worker] -= rows
                     self.level[target] += rows
 
     def _brims(self) -> Iterator[int]:
-        """Yield the workers that are not full, each until it is."""
+        """Yield the workers with room, each until it is full."""
         for worker in range(self.workers):
             while self.level[worker] < self.quota * (1 - NEGLIGIBLE):
                 yield worker
 
     def _take_back(self, key: Key) -> None:
-        """Fill the workers that have some of the key already: no pair is added there."""
+        """Fill the workers that already have some of the key: that adds no pair."""
         for worker in self.hot[key]:
             taken = min(self.free[key], max(0.0, self.quota - self.level[worker]))
             self.hot[key][worker] += taken
@@ -128,7 +130,7 @@ class _Levels:
 
     def _poured(self, brims: Iterator[int], rows: float) -> Iterator[tuple[int, float]]:
         while rows > self.drop:
-            # by rounding all may be full a little early
+            # because of rounding, all workers may be full slightly early
             worker = next(brims, int(np.argmin(self.level)))
             room = self.quota - self.level[worker]
             poured = rows if room <= 0 else min(rows, room)

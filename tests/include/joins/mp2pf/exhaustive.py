@@ -12,7 +12,7 @@ from millrace.joins.mp2pf.rules import Rules
 
 @dataclass(frozen=True)
 class Small:
-    """A case, and what may happen at most beside blocks and deliveries, at any moment and place."""
+    """A case, and the maximum of other events at any time and place, in addition to blocks and deliveries."""
 
     rules: Rules
     rows: tuple[tuple[Row, ...], tuple[Row, ...]]
@@ -41,7 +41,7 @@ class Budget:
 
 @dataclass
 class Found:
-    """What the search saw: states, ends, states that lead to no end, and the first of each kind that must not be."""
+    """Results of the search: states, ends, states that lead to no end, and the first of each kind of violation."""
 
     states: int = 0
     ends: int = 0
@@ -50,7 +50,7 @@ class Found:
 
 
 def search(case: Small) -> Found:
-    """Visit every state that can be reached; timers expire when nothing is under way."""
+    """Visit every reachable state; timers expire when no message is in flight."""
     found = Found()
     start = Chain(case.rules, case.workers, case.block)
     todo = [(start, Budget((0, 0), case.losses, case.doubles, case.adds, case.removes), None)]
@@ -82,7 +82,7 @@ def leading_to(ends, came_from):
 
 
 def judge(case: Small, chain: Chain, budget: Budget, found: Found) -> bool:
-    """Note what must not be; say whether this is an end: both streams ended and nothing is under way."""
+    """Record violations; say if this is an end: both streams ended and no message is in flight."""
     if len(chain.met) != len(set(chain.met)):
         found.faults.setdefault("doubled", chain)
     if not chain.quiet():
@@ -103,7 +103,7 @@ def judge(case: Small, chain: Chain, budget: Budget, found: Found) -> bool:
 def successors(case: Small, chain: Chain, budget: Budget):
     for link, direction in ((0, 1), (len(chain.workers), 0)):
         if chain.links[link][direction]:
-            # what a source hears changes nothing that another event could see: no need to try other orders
+            # messages to a source change nothing that another event could see: no need to try other orders
             after = chain.copy()
             after.deliver(link, direction)
             yield after, budget
@@ -135,7 +135,7 @@ def fed(case: Small, chain: Chain, budget: Budget):
 
 
 def delivered(case: Small, chain: Chain, budget: Budget):
-    """Each message that may come next, also twice or never."""
+    """Each message that may come next, possibly twice or never."""
     for link, queues in enumerate(chain.links):
         for direction, queue in enumerate(queues):
             for index in range(min(len(queue), 1) if case.in_order else len(queue)):
@@ -153,7 +153,7 @@ def delivered(case: Small, chain: Chain, budget: Budget):
 
 
 def changed(chain: Chain, budget: Budget):
-    """A worker added beside, or merged into, any other."""
+    """A worker added next to, or merged into, any other."""
     for at in range(len(chain.workers)):
         for side in (0, 1) if budget.adds else ():
             after = chain.copy()
@@ -166,13 +166,13 @@ def changed(chain: Chain, budget: Budget):
 
 
 def state(chain: Chain):
-    """What two chains have in common exactly if the same may happen to them."""
+    """Two chains have this in common exactly if the same may happen to them."""
     rests = tuple(tuple(map(tuple, w.rests)) for w in chain.workers)
     return rests, tuple(link_state(chain, i) for i in range(len(chain.links))), tuple(sorted(chain.met))
 
 
 def link_state(chain: Chain, i: int):
-    """State of a link: of versions only their order matters."""
+    """State of a link: for versions only the order matters."""
     right_end = chain.workers[i - 1].ends[1] if i else chain.sources[0].end
     left_end = chain.workers[i].ends[0] if i < len(chain.workers) else chain.sources[1].end
     ends, queues = (right_end, left_end), chain.links[i]

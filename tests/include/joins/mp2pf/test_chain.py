@@ -1,4 +1,4 @@
-"""The chain: where blocks rest, when tuples leave, and workers that come and go."""
+"""The chain: where blocks rest, when tuples leave, and workers that are added and removed."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_blocks_in_a_quiet_chain_rest_where_the_rule_says(workers, block, stream
         assert chain.quiet()
 
 
-def test_tuples_when_their_partners_have_all_come_then_leave():
+def test_tuples_when_all_partners_have_arrived_then_leave():
     chain = Chain(Rules(2, 2), 3, 1)
     chain.feed(R, rows(0), 0)
     settle(chain)
@@ -108,7 +108,7 @@ def test_pairs_when_streams_have_not_ended_then_some_still_wait():
 
 
 def filled(workers):
-    """A chain with tuples at rest everywhere, and blocks under way on every link."""
+    """A chain with tuples at rest everywhere, and blocks in flight on every link."""
     chain = Chain(ALWAYS, workers, 1)
     for at in range(12):
         for stream in (R, S):
@@ -124,7 +124,7 @@ def filled(workers):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_worker_removed_under_way_leaves_its_tuples_to_meet_once(at):
+def test_worker_removed_with_messages_in_flight_leaves_its_tuples_to_meet_once(at):
     chain = filled(4)
 
     chain.remove(at)
@@ -138,7 +138,7 @@ def test_worker_removed_under_way_leaves_its_tuples_to_meet_once(at):
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("side", [0, 1])
-def test_worker_added_under_way_shares_the_load_and_pairs_meet_once(at, side):
+def test_worker_added_with_messages_in_flight_shares_load_and_pairs_meet_once(at, side):
     chain = filled(3)
 
     chain.add(at, side)
@@ -151,7 +151,7 @@ def test_worker_added_under_way_shares_the_load_and_pairs_meet_once(at, side):
     assert numbers(chain.met) == [(r, s) for r in range(12) for s in range(12)]
 
 
-def test_new_worker_knows_at_once_what_its_neighbour_has():
+def test_new_worker_knows_its_neighbours_blocks_at_once():
     chain = Chain(ALWAYS, 1, 1)
     chain.feed(S, rows(*range(10)), 9)
     settle(chain)
@@ -177,7 +177,7 @@ def test_block_size_when_halved_then_differences_follow():
     assert sizes[0] - sizes[1] < 1
 
 
-def test_chain_when_copied_then_neither_follows_the_other():
+def test_chain_when_copied_then_the_two_are_independent():
     chain = filled(3)
     other, met, sizes = chain.copy(), len(chain.met), chain.sizes(R)
 
@@ -204,6 +204,6 @@ def test_chain_when_copied_then_neither_follows_the_other():
         lambda: Rules(1, 1, copies="all"),
     ],
 )
-def test_chain_when_asked_nonsense_then_says_what_is_allowed(wrong):
+def test_chain_when_input_is_invalid_then_says_what_is_allowed(wrong):
     with pytest.raises(MillraceError, match="allowed"):
         wrong()

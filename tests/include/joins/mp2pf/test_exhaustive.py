@@ -59,17 +59,17 @@ def test_chain_in_all_interleavings_pairs_once_and_rests(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
-def test_chain_in_all_interleavings_of_more_pairs_once_and_rests(name):
+def test_chain_with_more_pairs_in_all_interleavings_pairs_once_and_rests(name):
     check(LARGE[name])
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(ASKED_FOR not in os.environ, reason=f"80 s of the same; set {ASKED_FOR}=1")
 @pytest.mark.parametrize("name", LARGEST)
-def test_chain_in_all_interleavings_of_most_pairs_once_and_rests(name):
+def test_chain_with_most_pairs_in_all_interleavings_pairs_once_and_rests(name):
     check(LARGEST[name])
 
 
 @pytest.mark.parametrize(("copies", "fault"), [("both streams", "doubled"), ("no stream", "lost")])
-def test_chain_when_copies_join_otherwise_then_an_interleaving_breaks_it(copies, fault):
+def test_chain_when_copies_join_differently_then_an_interleaving_breaks_it(copies, fault):
     assert fault in search(Small(Rules(100, 100, copies=copies), (ONE, ONE))).faults

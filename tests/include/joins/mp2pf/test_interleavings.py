@@ -1,4 +1,4 @@
-"""Safety and progress over random interleavings, shrunk to the shortest that breaks."""
+"""Safety and progress over random interleavings, shrunk to the shortest failing one."""
 
 import random
 
@@ -16,7 +16,7 @@ WINDOWS = st.sampled_from([0, 1, 3, 8, 1000])
 
 
 def choosing(picks):
-    """The picks first, then any: a short list is a simple course."""
+    """The given picks first, then any: a short list is a simple course."""
     rest, after = iter(picks), random.Random(len(picks))
     return lambda n: next(rest, after.randrange(2**20)) % n
 
@@ -50,7 +50,7 @@ def test_courses_when_drawn_at_random_then_every_pair_meets_once(thousand):
         (Rules(9, 9, sizes="reported"), "over"),
     ],
 )
-def test_literal_rules_when_played_then_each_fails_in_its_way(rules, fault):
+def test_literal_rules_when_run_then_each_fails_in_its_own_way(rules, fault):
     faults = dict.fromkeys(("lost", "doubled", "over"), 0)
     for seed in range(150):
         rng = random.Random(seed)

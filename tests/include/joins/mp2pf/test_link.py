@@ -1,4 +1,4 @@
-"""One end of a link: what it takes note of, and when."""
+"""One end of a link: which messages it accepts, and when."""
 
 from millrace.joins.mp2pf.link import LinkEnd
 
@@ -26,7 +26,7 @@ def test_block_when_an_earlier_one_is_missing_then_is_not_next():
     assert right.is_next(second)
 
 
-def test_acknowledgement_when_it_overtook_a_block_then_is_not_heeded_yet():
+def test_acknowledgement_when_it_overtook_a_block_then_is_ignored_for_now():
     left, right = pair()
     taken(left, block(right))
     mine = block(left)
@@ -37,7 +37,7 @@ def test_acknowledgement_when_it_overtook_a_block_then_is_not_heeded_yet():
     assert right.is_next(acknowledgement)
 
 
-def test_copy_outlives_a_block_sent_before_it_was_taken():
+def test_copy_survives_a_block_sent_before_it_was_taken():
     left, right = pair()
     crossing = block(left)
     taken(left, block(right))
@@ -49,7 +49,7 @@ def test_copy_outlives_a_block_sent_before_it_was_taken():
     assert not right.copies
 
 
-def test_known_size_when_blocks_are_under_way_then_counts_each_once():
+def test_known_size_when_blocks_are_in_flight_then_counts_each_once():
     left, right = pair()
     first, second = block(left, "a", "b"), block(left, "c")
     assert left.known_size() == 3
@@ -63,7 +63,7 @@ def test_known_size_when_blocks_are_under_way_then_counts_each_once():
     assert left.known_size() == 1
 
 
-def test_size_when_an_old_message_comes_late_then_the_newer_one_stands():
+def test_size_when_an_old_message_comes_late_then_keeps_the_newer_one():
     left, right = pair()
     old, new = right.say("SIZE_CHG", 5, 0.0), right.say("SIZE_CHG", 2, 0.0)
 
@@ -73,7 +73,7 @@ def test_size_when_an_old_message_comes_late_then_the_newer_one_stands():
     assert left.known_size() == 2
 
 
-def test_size_change_when_not_confirmed_then_is_owed():
+def test_size_change_when_not_confirmed_then_is_still_pending():
     left, right = pair()
     change = right.say("SIZE_CHG", 2, 0.0)
     assert right.owed
@@ -95,7 +95,7 @@ def test_second_acknowledgement_of_the_same_blocks_is_not_relied_on():
     assert right.reported_size == 1
 
 
-def test_copy_of_an_end_when_it_changes_then_the_first_does_not():
+def test_copy_of_an_end_when_it_changes_then_the_original_does_not():
     left, _ = pair()
     block(left, "a")
 

@@ -1,4 +1,4 @@
-"""Where blocks come to rest, and many tasks over one pair of streams."""
+"""Where blocks come to rest, and several tasks on one pair of streams."""
 
 from itertools import pairwise
 
@@ -51,7 +51,7 @@ def test_resting_place_when_the_chain_is_empty_then_is_the_far_end():
 
 
 @pytest.mark.parametrize(("sizes", "block"), [([], 1), ([1, -1], 1), ([1], 0)])
-def test_resting_place_when_asked_nonsense_then_names_it(sizes, block):
+def test_resting_place_when_input_is_invalid_then_names_it(sizes, block):
     with pytest.raises(MillraceError, match=r"sizes|block"):
         resting_place(sizes, "left", block)
 
@@ -65,7 +65,7 @@ TASKS = [
 
 
 @given(TIMES, TIMES, st.integers(1, 4), st.integers(1, 3))
-def test_tasks_sharing_a_chain_match_what_each_would_alone(times_r, times_s, workers, block):
+def test_tasks_sharing_a_chain_match_the_same_pairs_as_each_alone(times_r, times_s, workers, block):
     both = [[(float(t), i) for i, t in enumerate(times)] for times in (times_r, times_s)]
     chain = Chain(shared_rules(TASKS), workers, block)
     for stream in (0, 1):
@@ -79,12 +79,12 @@ def test_tasks_sharing_a_chain_match_what_each_would_alone(times_r, times_s, wor
         assert sorted(found[task.name]) == [(r, s) for r in both[0] for s in both[1] if task.wants(r, s)]
 
 
-def test_shared_rules_when_windows_differ_then_reach_as_far_as_any():
+def test_shared_rules_when_windows_differ_then_reach_as_far_as_the_widest():
     assert shared_rules(TASKS) == Rules(3, 4)
     assert shared_rules([Task("far", 2, 5, lambda r, s: True)]) == Rules(5, 0)
 
 
-def test_tasks_when_there_are_none_or_one_allows_no_time_then_says_so():
+def test_tasks_when_empty_or_without_time_then_says_so():
     with pytest.raises(MillraceError, match="tasks"):
         shared_rules([])
     with pytest.raises(MillraceError, match="after"):

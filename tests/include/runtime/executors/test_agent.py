@@ -1,4 +1,4 @@
-"""What the agent asks for, names and lets go, step by step, on a cluster that only counts."""
+"""The agent's requests, placements and releases, step by step, on a cluster that only counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITIONS = tuple(Partition("q", "file:/state", "run", 0, number, ("default",))
 
 @dataclass
 class Cluster:
-    """Executors that come as they are asked for, and leave when they are let go."""
+    """Executors that arrive when requested, and leave when released."""
 
     alive: list[str]
     total: int
@@ -62,7 +62,7 @@ class Cluster:
 
 @dataclass
 class State:
-    """Where partitions are, and the batch that runs."""
+    """The locations of partitions, and the running batch."""
 
     on: dict[int, str | None] = field(default_factory=lambda: dict.fromkeys(range(8)))
     batch: int = 0
@@ -139,7 +139,7 @@ class World:
         return [on.count(id) for id in self.cluster.alive]
 
 
-def test_more_slots_are_asked_for_once_and_reported_when_all_are_there() -> None:
+def test_more_slots_are_requested_once_and_reported_when_all_have_arrived() -> None:
     world = World()
     world.deploy(4)
     world.agent.step()
@@ -163,12 +163,12 @@ def test_new_executors_get_their_share_of_the_state() -> None:
     assert world.loads() == [2, 2, 2, 2]
 
 
-def test_task_that_reports_itself_meanwhile_is_overruled_after_its_batch() -> None:
+def test_task_that_reports_itself_is_overruled_after_its_batch() -> None:
     world = World()
     world.agent.step()
     world.state.on[0] = world.state.on[1] = world.state.on[2] = world.state.on[3] = "1"
     world.agent.step()
-    assert world.loads() == [0, 8]  # nothing is asked of Spark while a batch runs
+    assert world.loads() == [0, 8]  # nothing is requested from Spark while a batch runs
     world.state.batch += 1
     world.agent.step()
     assert world.loads() == [4, 4]
@@ -197,7 +197,7 @@ def test_executors_leave_an_idle_query_at_once() -> None:
     assert world.cluster.alive == ["0"]
 
 
-def test_executors_leave_a_long_batch_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_leave_a_long_batch_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "DRAIN_S", 0.0)
     world = World()
     world.deploy(1)
@@ -205,7 +205,7 @@ def test_executors_leave_a_long_batch_after_a_time(monkeypatch: pytest.MonkeyPat
     assert world.cluster.alive == ["0"]
 
 
-def test_executor_that_does_not_end_is_killed_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executor_that_does_not_end_is_killed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(cluster=Cluster(["0", "1"], 2, deaf=True))
     world.query.busy = False
     world.deploy(1)
@@ -217,7 +217,7 @@ def test_executor_that_does_not_end_is_killed_after_a_time(monkeypatch: pytest.M
     assert world.cluster.alive == ["0"]
 
 
-def test_request_that_was_taken_back_brings_no_executors() -> None:
+def test_request_taken_back_brings_no_executors() -> None:
     world = World()
     world.deploy(4)
     world.agent.step()
@@ -226,7 +226,7 @@ def test_request_that_was_taken_back_brings_no_executors() -> None:
     assert world.cluster.asked == [4, 2]
 
 
-def test_lost_executor_is_not_given_up_and_its_successor_gets_its_share() -> None:
+def test_lost_executor_is_replaced_and_its_successor_gets_its_share() -> None:
     world = World()
     world.agent.step()
     world.cluster.alive.remove("1")
@@ -238,14 +238,14 @@ def test_lost_executor_is_not_given_up_and_its_successor_gets_its_share() -> Non
     assert world.cluster.asked == []
 
 
-def test_request_is_repeated_for_a_master_that_has_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_is_repeated_to_a_master_that_forgot_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "REMIND_S", 0.0)
     world = World()
     world.agent.step()
     assert world.cluster.asked == [2]
 
 
-def test_executors_that_do_not_come_are_not_asked_for_again() -> None:
+def test_executors_that_do_not_arrive_are_not_requested_again() -> None:
     world = World(cluster=Cluster(["0", "1"], 2, free=3))
     world.deploy(8)
     for _ in range(3):
@@ -257,7 +257,7 @@ def test_executors_that_do_not_come_are_not_asked_for_again() -> None:
     assert world.reports == [(3, 3)]
 
 
-def test_full_cluster_is_reported_after_a_time_and_so_is_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_cluster_is_reported_after_a_timeout_and_so_is_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "SHORT_S", 0.0)
     world = World(cluster=Cluster(["0", "1"], 2, free=3))
     world.deploy(8)
@@ -272,7 +272,7 @@ def test_full_cluster_is_reported_after_a_time_and_so_is_its_recovery(monkeypatc
     assert world.reports[-1] == (2, 8)
 
 
-def test_executors_that_were_there_for_long_do_not_shorten_the_wait_for_new_ones(
+def test_long_present_executors_do_not_shorten_the_wait_for_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = 0.0
@@ -288,7 +288,7 @@ def test_executors_that_were_there_for_long_do_not_shorten_the_wait_for_new_ones
     assert world.reports == [(2, 2)]
 
 
-def test_lost_executors_that_do_not_come_back_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_executors_that_do_not_return_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "SHORT_S", 0.0)
     world = World()
     world.cluster.alive.remove("1")
@@ -308,7 +308,7 @@ def test_other_content_is_left_to_the_reconciler(content: dict[str, Any]) -> Non
     assert world.cluster.asked == [] and world.reports == []
 
 
-def test_executors_are_noted_once_when_they_come_and_once_when_they_end() -> None:
+def test_executors_are_recorded_once_on_arrival_and_once_at_the_end() -> None:
     world = World()
     world.agent.step()
     world.agent.step()
@@ -319,7 +319,7 @@ def test_executors_are_noted_once_when_they_come_and_once_when_they_end() -> Non
     assert [(n.executor.id, n.reason, worker) for n, worker in world.notes[2:]] == [("1", "exited with code 52", 1)]
 
 
-def test_memory_of_executors_is_noted_where_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_executors_is_recorded_if_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 0.0
     monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
     world = World()
@@ -343,11 +343,11 @@ def test_planned_partitions_run_where_the_deployment_says() -> None:
     assert world.loads() == [1, 7] and world.state.on[0] == "0"
 
 
-def test_placement_is_reported_once_a_batch_has_run_where_it_names() -> None:
+def test_placement_is_reported_after_a_batch_has_run_on_it() -> None:
     world = World()
     world.agent.step()
     world.deploy(2, placement={"q/0": HOT})
-    for batch in (0, 1):  # the one that ran when partitions were named, and one that went by the names
+    for batch in (0, 1):  # the batch that ran when partitions were named, and one that used the names
         world.state.batch = batch
         world.agent.step()
         assert world.reports == []
@@ -377,7 +377,7 @@ def test_placement_of_an_idle_query_is_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(("every_s", "reports"), [(600, [(2, 2)]), (5, [])])
-def test_placement_of_a_query_that_waits_for_a_rare_trigger_is_reported_at_once(
+def test_placement_of_a_query_waiting_for_a_rare_trigger_is_reported_at_once(
     every_s: int, reports: list[tuple[int, int]]
 ) -> None:
     world = World()
@@ -387,7 +387,7 @@ def test_placement_of_a_query_that_waits_for_a_rare_trigger_is_reported_at_once(
     assert world.reports == reports
 
 
-def test_executors_that_come_are_reported_before_their_placement_holds() -> None:
+def test_executors_that_arrive_are_reported_before_their_placement_is_in_place() -> None:
     world = World()
     world.deploy(3, placement={"q/0": (0, 1, 2, 2, 2, 2, 2, 2)})
     world.agent.step()
@@ -399,7 +399,7 @@ def test_executors_that_come_are_reported_before_their_placement_holds() -> None
     assert world.reports == [(1, 3), (2, 3)]
 
 
-def test_placement_that_does_not_hold_is_reported_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_that_fails_is_reported_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents, "HOLD_S", 0.0)
     world = World()
     world.deploy(2, placement={"q/0": HOT})
@@ -408,21 +408,21 @@ def test_placement_that_does_not_hold_is_reported_after_a_time(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["other/0", "q/1", "q/1+2"])
-def test_plan_of_another_operator_leaves_an_even_spread(name: str) -> None:
+def test_plan_for_another_operator_leaves_an_even_spread(name: str) -> None:
     world = World()
     world.deploy(2, placement={name: HOT})
     world.agent.step()
     assert world.loads() == [4, 4]
 
 
-def test_plan_of_operators_that_share_a_stage_moves_both() -> None:
+def test_plan_for_operators_that_share_a_stage_moves_both() -> None:
     world = World()
     world.deploy(2, placement={"q/0+3": HOT})
     world.agent.step()
     assert world.loads() == [1, 7]
 
 
-def test_plan_that_is_replaced_is_followed_without_a_new_batch() -> None:
+def test_replaced_plan_is_followed_without_a_new_batch() -> None:
     world = World()
     world.deploy(2, placement={"q/0": HOT})
     world.agent.step()
@@ -431,7 +431,7 @@ def test_plan_that_is_replaced_is_followed_without_a_new_batch() -> None:
     assert world.loads() == [7, 1]
 
 
-def test_plan_waits_for_executors_that_are_not_there_yet() -> None:
+def test_plan_waits_for_executors_that_have_not_arrived() -> None:
     world = World()
     world.deploy(3, placement={"q/0": (2, 2, 0, 0, 0, 1, 1, 1)})
     world.agent.step()
@@ -456,7 +456,7 @@ def test_partitions_of_a_lost_executor_return_with_its_successor() -> None:
     assert world.state.on[1] == "3" and world.notes[-1][1] == 1
 
 
-def test_executors_that_a_plan_leaves_out_go() -> None:
+def test_executors_that_a_plan_leaves_out_are_released() -> None:
     world = World(cluster=Cluster(["0", "1", "2"], 3))
     world.query.busy = False
     world.deploy(3)
@@ -466,7 +466,7 @@ def test_executors_that_a_plan_leaves_out_go() -> None:
     assert world.cluster.alive == ["0", "2"] and world.loads() == [4, 4]
 
 
-def test_executors_stay_while_the_lake_cannot_be_read() -> None:
+def test_executors_stay_while_the_lake_is_unreadable() -> None:
     world = World(broken=True)
     world.agent.step()
     assert world.cluster.alive == ["0", "1"] and world.loads() == [4, 4]

@@ -1,4 +1,4 @@
-"""What the agent does on a plan: real tables, arrival as a test says it."""
+"""How the agent acts on a plan: real tables, arrival rates set by the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = (Contingency("a", 4, 40.0, 2.0), Contingency("a", 8, 80.0, 2.0))
 
 
 class Rig:
-    """One app of two slots, its plan, and seconds that pass as the test says."""
+    """One app of two slots, its plan, and time controlled by the test."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lake, self.watch, self.now_s, self.rows = Lake(root), ArrivalWatch(), 0.0, 0
@@ -49,7 +49,7 @@ class Rig:
         return self.deployments.commit(content, newest.version if newest else None)
 
     def arrive(self, rate: float, seconds: int) -> bool:
-        """Let rows arrive; say whether a line was carried out."""
+        """Let rows arrive; say if a line was carried out."""
         done = self.agent.step(self.deployments.latest("p"))
         for _ in range(seconds):
             self.tick(rate)
@@ -82,12 +82,12 @@ def test_line_of_the_rate_is_carried_out_once_as_a_decision_and_a_version(rig: R
     assert rig.arrive(60, 10)
     newest = rig.deployments.latest("p")
     assert newest is not None and (newest.version, newest.author, rig.slots) == (2, "contingency", 4)
-    assert newest.contingencies is None and not rig.arrive(200, 20)  # until the next evaluation plans anew
+    assert newest.contingencies is None and not rig.arrive(200, 20)  # until the next evaluation makes a new plan
     assert not rig.watch.armed
     decision = rig.decisions.get(newest.decision_id or "")
     assert decision is not None and decision.action is Action.APPLY and decision.base_version == 1
     assert decision.target is not None and decision.target.apps["a"].slots == 4
-    assert "60 rows/s arrive, more than 40" in decision.sentence and "a 2 -> 4 slots" in decision.sentence
+    assert "60 rows/s arrive, more than 40" in decision.sentence and "a: slots 2 -> 4: " in decision.sentence
     assert "d1" in decision.sentence and newest.reason == decision.sentence
 
 
@@ -110,7 +110,7 @@ def test_quota_allows_a_lower_line_or_none_and_says_so_once(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("changes", "running"), [({"quiet_hours": ("11:00-13:00",)}, True), ({}, False), ({"lines": ()}, True)]
 )
-def test_nothing_is_done_in_quiet_hours_of_a_stopped_pipeline_or_without_a_line(
+def test_agent_does_nothing_in_quiet_hours_for_a_stopped_pipeline_or_without_a_line(
     rig: Rig, changes: dict[str, object], running: bool
 ) -> None:
     rig.deploy(plan(**changes), running)
@@ -118,7 +118,7 @@ def test_nothing_is_done_in_quiet_hours_of_a_stopped_pipeline_or_without_a_line(
     assert rig.acted() == []
 
 
-def test_somebody_elses_version_counts(rig: Rig) -> None:
+def test_version_of_another_author_counts(rig: Rig) -> None:
     stale = rig.deploy(plan())
     rig.deploy(None)
     rig.agent.step(stale)
@@ -140,7 +140,7 @@ def test_commit_that_comes_second_changes_nothing(rig: Rig, monkeypatch: pytest.
     assert not rig.arrive(170, 20) and rig.slots == 2
 
 
-def test_batch_that_runs_for_too_long_is_the_sign_where_no_arrival_is_reported(rig: Rig) -> None:
+def test_overlong_batch_is_the_sign_if_no_arrival_is_reported(rig: Rig) -> None:
     rig.deploy(plan(lines=(Contingency("a", 4, None, 15.0),)))
     rig.watch.runs("run", 100.0)
     rig.now_s = 110.0
@@ -148,7 +148,7 @@ def test_batch_that_runs_for_too_long_is_the_sign_where_no_arrival_is_reported(r
     rig.now_s = 116.0
     assert rig.agent.step(rig.deployments.latest("p")) and rig.slots == 4
     (decision,) = rig.acted()
-    assert decision.sentence.startswith("A batch has been running for 16 s: a 2 -> 4 slots")
+    assert decision.sentence.startswith("a: slots 2 -> 4: a batch has been running for 16 s, ")
 
 
 def test_overdue_batch_counts_beside_rates_as_a_source_may_report_them_late(rig: Rig) -> None:

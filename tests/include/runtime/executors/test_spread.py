@@ -28,7 +28,7 @@ def test_every_partition_is_placed_evenly(located: dict[int, str | None], execut
 def test_no_even_placement_moves_fewer(located: dict[int, str | None], executors: list[str]) -> None:
     placed = spread(located, executors)
     moved = sum(located[number] != executor for number, executor in placed.items())
-    # whoever has more than an even share must give away the rest, and one more is for those that have most
+    # executors above the even share must give away the rest, and the extra one goes to those with most
     held = sorted((sum(on == executor for on in located.values()) for executor in executors), reverse=True)
     share, rest = divmod(len(located), len(executors))
     most_kept = sum(min(count, share + (rank < rest)) for rank, count in enumerate(held))
@@ -45,7 +45,7 @@ PLANNED = st.dictionaries(st.integers(0, 45), st.sampled_from(IDS))
 
 
 @given(PLANNED, LOCATED, EXECUTORS)
-def test_plan_is_followed_where_its_executors_are(
+def test_plan_is_followed_if_its_executors_are_present(
     planned: dict[int, str], located: dict[int, str | None], executors: list[str]
 ) -> None:
     placed = follow(planned, located, executors)
@@ -54,12 +54,12 @@ def test_plan_is_followed_where_its_executors_are(
 
 
 @given(LOCATED, EXECUTORS)
-def test_no_plan_is_an_even_spread(located: dict[int, str | None], executors: list[str]) -> None:
+def test_missing_plan_is_an_even_spread(located: dict[int, str | None], executors: list[str]) -> None:
     assert follow({}, located, executors) == spread(located, executors)
 
 
 @given(PLANNED, LOCATED, EXECUTORS)
-def test_plan_that_was_followed_moves_nothing_more(
+def test_plan_already_followed_moves_nothing_more(
     planned: dict[int, str], located: dict[int, str | None], executors: list[str]
 ) -> None:
     once = follow(planned, located, executors)

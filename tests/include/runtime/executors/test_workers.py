@@ -16,7 +16,7 @@ def numbers(workers: Workers, ids: Sequence[int]) -> dict[int, str]:
     return {number: e.id for number, e in workers.update([Executor(str(id), "host") for id in ids]).items()}
 
 
-def test_executor_that_takes_a_lost_ones_place_takes_its_number() -> None:
+def test_executor_that_replaces_a_lost_one_takes_its_number() -> None:
     workers = Workers()
     assert numbers(workers, [0, 1, 2]) == {0: "0", 1: "1", 2: "2"}
     assert numbers(workers, [0, 2]) == {0: "0", 2: "2"}
@@ -46,7 +46,7 @@ def test_no_two_present_executors_share_a_number(steps: list[set[int]]) -> None:
         ({"q/0": (7,)}, 9, {0, 1, 2, 3}),
     ],
 )
-def test_workers_that_a_placement_names_stay_first(
+def test_workers_named_by_a_placement_stay_first(
     placement: dict[str, tuple[int, ...]], count: int, stay: set[int]
 ) -> None:
     assert staying(range(4), placement, count) == stay

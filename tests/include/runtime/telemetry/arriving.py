@@ -1,4 +1,4 @@
-"""Rows that arrive at a known rate, in files, a table or a socket, and when they did."""
+"""Rows that arrive at a known rate, in files, a table or a socket, and their arrival times."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Write = Callable[[pa.Table, int], None]
 
 @dataclass
 class Arrivals:
-    """What has arrived: times and the rows by then; the rate may be changed meanwhile."""
+    """The arrivals: times and the rows by then; the rate may change in between."""
 
     rows_per_s: float
     times: list[float] = field(default_factory=lambda: [time.time()])
     rows: list[int] = field(default_factory=lambda: [0])
 
     def rate(self, since: float, until: float) -> float:
-        """Return the rows a second between two times."""
+        """Return the rows per second between two times."""
         begin, end = np.interp([since, until], self.times, self.rows)
         return float(end - begin) / (until - since)
 
@@ -59,13 +59,13 @@ def arriving(write: Write, rows_per_s: float) -> Iterator[Arrivals]:
 
 
 def files(folder: Path, kind: str) -> Write:
-    """Return what writes each chunk as a file that appears whole."""
+    """Return a function that writes each chunk as a file that appears at once."""
     folder.mkdir()
 
     def write(rows: pa.Table, number: int) -> None:
         hidden = folder / f".{number}"
         if kind == "json":
-            # each row has as many bytes: who estimates rows by bytes is not tested with numbers that become longer
+            # each row has the same number of bytes: growing numbers must not disturb estimates of rows by bytes
             hidden.write_text("".join(f'{{"id": {n:9}}}\n' for n in rows["id"].to_pylist()))
         elif kind == "csv":
             csv.write_csv(rows, hidden, csv.WriteOptions(include_header=False))
@@ -77,14 +77,14 @@ def files(folder: Path, kind: str) -> Write:
 
 
 def table(folder: Path) -> Write:
-    """Return what commits each chunk to a Delta table."""
+    """Return a function that commits each chunk to a Delta table."""
     target = SourceTable(folder, SCHEMA, "test")
     return lambda rows, number: target.append(rows, 1, "arriving", number)
 
 
 @contextmanager
 def lines() -> Iterator[tuple[int, Write]]:
-    """Listen on a port, and write rows as lines to whoever connects."""
+    """Listen on a port, and write rows as lines to every client."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         connected: list[socket.socket] = []
 

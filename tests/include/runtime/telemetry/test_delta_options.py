@@ -1,4 +1,4 @@
-"""Rows that Millrace counts of a Delta source, against the rows that Spark then reads, for each option."""
+"""The rows that Millrace counts for a Delta source, compared with the rows that Spark reads, for each option."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 
 def change(path: Path, kind: str, at: random.Random) -> None:
-    """Commit one change of a kind, by a library other than Spark."""
+    """Commit one change of a kind, with a library other than Spark."""
     table = DeltaTable(path)
     some = f"id >= {at.randrange(20)} AND id < {at.randrange(20, 40)}"
     match kind:

@@ -29,7 +29,7 @@ def stage(number: int, rdd: int, tasks: int = 8, job: int = 1) -> Stage:
 MAP, FIRST, SECOND = stage(5, 11, tasks=3), stage(6, 22), stage(7, 33)
 
 
-def test_stateful_stages_have_all_their_operators_and_what_they_read_and_write() -> None:
+def test_stateful_stages_have_all_operators_and_their_inputs_and_outputs() -> None:
     assert stateful_stages(two_stages(), (MAP, FIRST, SECOND)) == (
         StatefulStage(FIRST, (0, 1), 2, frozenset({1})),
         StatefulStage(SECOND, (2,), None, frozenset({2})),
@@ -40,11 +40,11 @@ def test_stateful_stage_that_did_not_run_is_left_out() -> None:
     assert [s.stage for s in stateful_stages(two_stages(), (MAP, FIRST))] == [FIRST]
 
 
-def test_stateful_stage_whose_tasks_are_not_its_partitions_is_left_out() -> None:
+def test_stateful_stage_with_tasks_that_are_not_its_partitions_is_left_out() -> None:
     assert [s.stage for s in stateful_stages(two_stages(), (stage(6, 22, tasks=4), SECOND))] == [SECOND]
     assert [s.stage for s in stateful_stages(two_stages(partitions=4), (FIRST, SECOND))] == [SECOND]
 
 
-def test_stateful_stage_that_ran_twice_is_that_of_the_last_time() -> None:
+def test_stateful_stage_that_ran_twice_uses_the_last_run() -> None:
     again = stage(9, 22, job=2)
     assert [s.stage for s in stateful_stages(two_stages(), (MAP, FIRST, again, SECOND))] == [again, SECOND]

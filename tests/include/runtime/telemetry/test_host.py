@@ -20,7 +20,7 @@ def burn() -> None:
         pass
 
 
-def test_own_ratio_when_this_process_works_then_its_time_is_its_own() -> None:
+def test_own_ratio_when_this_process_works_then_the_time_is_its_own() -> None:
     host, begin = HostCpu(os.getpid()), time.time()
     burn()
     host.sample()
@@ -29,7 +29,7 @@ def test_own_ratio_when_this_process_works_then_its_time_is_its_own() -> None:
     assert host.up_s > 0 and host.rss_bytes() > 1_000_000
 
 
-def test_other_ratio_when_somebody_else_works_then_it_is_theirs() -> None:
+def test_other_ratio_when_another_process_works_then_the_time_is_its() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle:
         host, begin = HostCpu(idle.pid), time.time()
         burn()  # not in the tree of the idle process
@@ -39,7 +39,7 @@ def test_other_ratio_when_somebody_else_works_then_it_is_theirs() -> None:
         idle.stdin.close()
 
 
-def test_other_ratio_when_moment_lies_between_samples_then_interpolated() -> None:
+def test_other_ratio_between_samples_is_interpolated() -> None:
     host, begin = HostCpu(os.getpid()), time.time()
     burn()
     host.sample()

@@ -91,8 +91,8 @@ def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
     telemetry = start()
     rows = stream(spark, tmp_path, 4)
     drain(rows.mapInPandas(waiting, rows.schema).groupBy("key").count(), tmp_path)
-    telemetry.flush()  # its last event tells the table's end as it is now
-    feed.append(24, files=4)  # a second run goes on from the log, not from the snapshot
+    telemetry.flush()  # its last event reports the table's end as it is now
+    feed.append(24, files=4)  # a second run continues from the log, not from the snapshot
     feed.append(8, files=1)
     drain(rows.mapInPandas(waiting, rows.schema).groupBy("key").count(), tmp_path)
     assert telemetry.flush()
@@ -113,7 +113,7 @@ def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
 
     whole = [b for b in found if b.rows_in > 8]
     planned = [b for b in whole if any(o.name == "MapInPandas" for o in b.operators)]
-    assert planned  # on a busy machine the next batch may have replaced a plan: then its stages are told
+    assert planned  # on a busy machine the next batch may have replaced a plan: then its stages are reported
     for batch in planned:
         operators = {o.name: o for o in batch.operators}
         wait = operators["MapInPandas"]
@@ -128,7 +128,7 @@ def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
         assert {(o.tasks, o.p) for b in single for o in b.operators if o.name == "MapInPandas"} == {(1, 1)}
 
 
-def test_p_when_a_batch_is_one_file_then_one_task_ran(
+def test_p_is_one_task_if_a_batch_is_one_file(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(40, files=1)
@@ -141,7 +141,7 @@ def test_p_when_a_batch_is_one_file_then_one_task_ran(
     assert {(o.tasks, o.p) for o in batch.operators} == {(1, 1)}
 
 
-def test_batches_when_replayed_by_a_successor_then_each_is_there_once(
+def test_batches_when_replayed_by_a_successor_then_exist_once(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(20, files=2)
@@ -163,7 +163,7 @@ def test_batches_when_replayed_by_a_successor_then_each_is_there_once(
     assert sum(b.rows_in for b in after) == feed.rows == 50
 
 
-def test_query_goes_on_while_the_lake_cannot_be_written(
+def test_query_continues_while_the_lake_is_not_writable(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = tmp_path / "lake"
@@ -179,7 +179,7 @@ def test_query_goes_on_while_the_lake_cannot_be_written(
     assert sum(b.rows_in for b in batches(broken)) == 20
 
 
-def test_batches_when_foreach_batch_acts_twice_then_rows_count_once(
+def test_batches_when_foreach_batch_acts_twice_then_count_rows_once(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(40, files=4)
@@ -207,7 +207,7 @@ def test_batches_when_foreach_batch_acts_twice_then_rows_count_once(
     assert sum(b.rows_in for b in batches(tmp_path / "lake", "other")) == 40
 
 
-def test_marker_when_nothing_arrives_then_says_what_waits_and_how_many_slots_there_are(
+def test_marker_when_nothing_arrives_then_reports_waiting_rows_and_slots(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
     feed.append(20, files=2)
@@ -231,10 +231,10 @@ def test_marker_when_nothing_arrives_then_says_what_waits_and_how_many_slots_the
     assert {b.trigger_s for b in found} == {1.0}
 
 
-def test_batch_that_runs_for_long_says_what_arrives_meanwhile(
+def test_long_batch_reports_arrivals_while_it_runs(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
-    """What the batch reads counts as waiting until it ends, and each row of the source once."""
+    """The rows that the batch reads count as waiting until it ends, and each row of the source counts once."""
     feed.append(20, files=2)
     telemetry, let_go = start(), tmp_path / "let go"
 
@@ -305,7 +305,7 @@ def test_query_of_another_session_is_measured_like_any_other(
     assert not other.streams.active
 
 
-def test_query_in_real_time_mode_reports_the_tasks_that_run_all_the_time(
+def test_query_in_real_time_mode_reports_its_permanent_tasks(
     spark: Any, tmp_path: Path, start: Callable[..., Any]
 ) -> None:
     from pyspark.sql import DataFrame

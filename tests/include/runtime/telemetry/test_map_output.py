@@ -25,5 +25,5 @@ def test_map_outputs_are_bytes_of_pairs_that_have_any() -> None:
     assert pairs("[]") == {}
 
 
-def test_map_outputs_when_one_was_lost_then_are_unknown() -> None:
+def test_map_outputs_are_unknown_if_one_was_lost() -> None:
     assert pairs(json.dumps([output(1), None])) is None

@@ -15,7 +15,7 @@ def node(
 
 
 def stateful_plan() -> ExecutedPlan:
-    """Scan 100 rows, ask twice in Python, exchange 20 partial rows, keep 7 keys."""
+    """Scan 100 rows, call Python twice, exchange 20 partial rows, keep 7 keys."""
     scan = node("Scan parquet", 100)
     first = node("MapInPandas", 100, node("InputAdapter", 100, scan), python_ms=800)
     second = node("MapInArrow", 90, first, python_ms=1000)
@@ -32,7 +32,7 @@ STAGES = (
 )
 
 
-def test_operators_when_plan_has_two_stages_then_each_takes_its_own_time() -> None:
+def test_operators_when_plan_has_two_stages_then_each_gets_its_own_time() -> None:
     found = operators(stateful_plan(), STAGES, slots=4)
     assert [o.id for o in found] == ["0.Scan_parquet", "1.MapInPandas", "2.MapInArrow", "3.StateStoreSave"]
     scan, first, second, save = found
@@ -44,12 +44,12 @@ def test_operators_when_plan_has_two_stages_then_each_takes_its_own_time() -> No
     assert (save.rows_in, save.rows_out) == (20, 7)
 
 
-def test_operators_when_times_are_summed_then_equal_the_stages() -> None:
+def test_operators_when_times_are_summed_then_match_the_stages() -> None:
     found = operators(stateful_plan(), STAGES, slots=4)
     assert sum(o.useful_s or 0 for o in found) == (1500 + 400) / 1000
 
 
-def test_operators_when_batch_was_computed_twice_then_rows_count_once() -> None:
+def test_operators_when_batch_was_computed_twice_then_count_rows_once() -> None:
     again = (*STAGES, Stage(id=3, attempt=0, job=3, tasks=3, run_ms=1500, rdds=frozenset({11, 12})))
     found = operators(stateful_plan(), again, slots=4, repeats=2)
     assert found[1].rows_in == 50 and found[0].useful_s == 2.0
@@ -63,13 +63,13 @@ def test_rows_count_once_when_an_action_in_foreach_batch_stops_early() -> None:
     assert (found.rows_in, found.rows_out, found.useful_s) == (40, 40, 1.5)
 
 
-def test_operators_include_the_stages_of_a_function_as_sink() -> None:
+def test_operators_include_the_stages_of_a_function_used_as_sink() -> None:
     own = Stage(id=4, attempt=0, job=4, tasks=2, run_ms=300, rdds=frozenset({40}))
     sink = operators(stateful_plan(), (*STAGES, own), slots=4, foreach_batch=True)[-1]
     assert (sink.id, sink.tasks, sink.useful_s, sink.rows_in) == ("sink.foreachBatch", 2, 0.3, None)
 
 
-def test_operators_when_plan_is_gone_then_stages_of_the_main_job_stand_in() -> None:
+def test_operators_when_plan_is_gone_then_use_stages_of_the_main_job() -> None:
     found = operators(None, STAGES, slots=2)
     assert [(o.id, o.tasks, o.p, o.useful_s, o.rows_in) for o in found] == [
         ("0.stage", 3, 2, 1.5, None),
@@ -77,7 +77,7 @@ def test_operators_when_plan_is_gone_then_stages_of_the_main_job_stand_in() -> N
     ]
 
 
-def test_operators_without_stages_keep_rows_but_know_no_time() -> None:
+def test_operators_without_stages_keep_rows_but_have_no_time() -> None:
     found = operators(stateful_plan(), (), slots=2)
     assert [o.name for o in found] == ["MapInPandas", "MapInArrow"]
     assert found[0].useful_s == 0.8 and found[0].tasks == 3

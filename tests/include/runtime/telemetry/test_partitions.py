@@ -37,7 +37,7 @@ STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
 class Source:
-    """A folder of files: rows with an id, a key and a time, one second after each other."""
+    """A folder of files: rows with an id, a key and a time, one second apart."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.rows, self.files = folder, 0, 0
@@ -64,7 +64,7 @@ class Sampled:
         return reader.load(str(source.folder))
 
     def run(self, frame: Any, mode: str = "update", name: str = "q") -> None:
-        """Process all that is there."""
+        """Process all available rows."""
         writer = frame.writeStream.queryName(name).option("checkpointLocation", str(self.root / name)).outputMode(mode)
         query = writer.trigger(availableNow=True).format("noop").start()
         assert query.awaitTermination(PATIENCE_S)
@@ -85,7 +85,7 @@ class Sampled:
         return partition_flows(Lake(self.root / "lake"), "p", LONG_AGO)
 
     def rows_in(self, operator: str) -> int:
-        """Return the rows that a batch's operator read, of the last batch with rows."""
+        """Return the rows that a batch's operator read, for the last batch with rows."""
         batch = [b for b in self.batches() if b.rows_in][-1]
         return sum(o.rows_in or 0 for o in batch.operators if o.name == operator)
 
@@ -99,7 +99,7 @@ def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Sampled]]:
     ends: list[Callable[[], None]] = []
     settings = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
-        # a batch without rows may replace the plan of the one before it
+        # a batch without rows may replace the plan of the previous one
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
     before = {name: spark.conf.get(name, None) for name in (*settings, STORE, CHANGELOGS)}
@@ -175,7 +175,7 @@ def test_partitions_of_an_aggregation_are_its_tasks_and_their_state(
     assert sampled.flows() == []
 
 
-def test_flows_between_a_join_and_an_aggregation_are_what_the_aggregation_read(
+def test_flows_between_a_join_and_an_aggregation_match_the_rows_read(
     measured: Callable[..., Sampled], source: Source, tmp_path: Path
 ) -> None:
     sampled, other = measured(), Source(tmp_path / "other")
@@ -254,7 +254,7 @@ def test_session_windows_are_measured(measured: Callable[..., Sampled], source: 
 
 
 class RowCounter(StatefulProcessor):
-    """Counts the rows of each key in a value of its own."""
+    """Counts the rows of each key in a separate value."""
 
     def init(self, handle: Any) -> None:
         self.rows = handle.getValueState("rows", "rows long")
@@ -267,7 +267,7 @@ class RowCounter(StatefulProcessor):
         yield pd.DataFrame({"key": [key[0]], "rows": [rows]})
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def test_state_of_a_users_processor_is_measured(measured: Callable[..., Sampled], source: Source) -> None:
@@ -298,8 +298,8 @@ def test_batches_within_the_interval_are_not_sampled(measured: Callable[..., Sam
     assert len({run.batch_id for run in sampled.runs()}) == 1
 
 
-def test_state_is_measured_more_rarely_than_tasks(measured: Callable[..., Sampled], source: Source) -> None:
-    sampled = measured(clock=itertools.count(step=5.0).__next__)  # asked a few times a batch
+def test_state_is_measured_less_often_than_tasks(measured: Callable[..., Sampled], source: Source) -> None:
+    sampled = measured(clock=itertools.count(step=5.0).__next__)  # called a few times per batch
     for _ in range(8):
         source.append(20)
     sampled.run(sampled.stream(source, maxFilesPerTrigger="1").groupBy("key").count())
@@ -309,7 +309,7 @@ def test_state_is_measured_more_rarely_than_tasks(measured: Callable[..., Sample
 
 
 @pytest.mark.parametrize("changelogs", ["false", "true"])
-def test_state_in_rocksdb_is_that_of_its_snapshot_or_its_changelogs(
+def test_state_in_rocksdb_is_the_size_of_its_snapshot_or_changelogs(
     changelogs: str, measured: Callable[..., Sampled], source: Source, tmp_path: Path
 ) -> None:
     sampled = measured()
@@ -338,7 +338,7 @@ def test_state_measured_through_hadoop_is_the_same(
     assert ours.loaded(0, 0) > 0
 
 
-def test_query_goes_on_when_its_partitions_cannot_be_measured(
+def test_query_continues_if_its_partitions_cannot_be_measured(
     measured: Callable[..., Sampled], source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from millrace.runtime.telemetry import stage_tasks

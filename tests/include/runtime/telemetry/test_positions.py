@@ -1,4 +1,4 @@
-"""Places in sources, from progress events as Spark wrote them."""
+"""Positions in sources, from progress events as Spark wrote them."""
 
 from __future__ import annotations
 
@@ -60,22 +60,22 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_position_when_source_is_kafka_then_offsets_are_counted() -> None:
+def test_position_of_kafka_counts_offsets() -> None:
     assert Positions().of([KAFKA]) == planned(backlog=42, end=289, read=90, clicks_0=40, clicks_1=0, views_0=2)
 
 
-def test_position_when_kafka_tells_no_latest_offset_then_unknown() -> None:
+def test_position_without_kafkas_latest_offset_is_unknown() -> None:
     assert Positions().of([{**KAFKA, "latestOffset": None}]) == UNKNOWN
 
 
-def test_topics_of_which_a_partition_has_no_metadata_are_unknown_and_not_empty() -> None:
-    """Zeros in place of what a lost connection does not report led to a scale-down (FLINK-39925)."""
+def test_topics_with_a_partition_without_metadata_are_unknown_and_not_empty() -> None:
+    """Zeros in place of values lost with a connection led to a scale-down (FLINK-39925)."""
     for latest in ({}, {"clicks": {"0": 200}, "views": {"0": 9}}):
         assert Positions().of([{**KAFKA, "latestOffset": latest}]) == UNKNOWN
         assert Positions(latest=lambda latest=latest: {KAFKA["description"]: latest}).at_rest([KAFKA]) == UNKNOWN
 
 
-# as Spark wrote it when a pattern met a topic of 30,000 offsets of which retention had left 10
+# as Spark wrote it when a pattern matched a topic of 30,000 offsets of which retention had left 10
 RETAINED = {
     "description": "KafkaV2[SubscribePattern[(pq|old_).*]]",
     "startOffset": {"pq1": {"0": 150}},
@@ -101,11 +101,11 @@ def test_offsets_of_transactions_count_as_rows_if_nothing_was_deleted() -> None:
     assert positions.of([{**KAFKA, "numInputRows": 45}]) == Positions().of([KAFKA])
 
 
-def test_position_when_source_is_delta_then_the_log_is_counted(table: Path) -> None:
+def test_position_of_delta_counts_the_log(table: Path) -> None:
     assert counting(table).of([delta(table, (0, 0), (1, 0))]) == counted(backlog=30, end=60, read=20)
 
 
-def test_position_when_the_options_of_a_delta_source_are_unknown_then_unknown(table: Path) -> None:
+def test_position_of_delta_with_unknown_options_is_unknown(table: Path) -> None:
     assert Positions().of([delta(table, (0, 0), (1, 0))]) == UNKNOWN
 
 
@@ -127,9 +127,7 @@ def test_update_that_the_query_skips_changes_neither_arrival_nor_backlog(table: 
     assert [a.backlog for a in after] == [0, 60]
 
 
-def test_log_that_was_cleaned_during_a_batch_makes_its_arrival_unknown(
-    table: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log_cleaned_during_a_batch_makes_its_arrival_unknown(table: Path, caplog: pytest.LogCaptureFixture) -> None:
     positions = counting(table)
     positions.of([delta(table, (1, -1), (3, -1))])
     for rows in (40, 50, 60, 70):
@@ -138,17 +136,17 @@ def test_log_that_was_cleaned_during_a_batch_makes_its_arrival_unknown(
     for version in range(6):
         (table / "_delta_log" / f"{version:020d}.json").unlink()
     assert positions.of([delta(table, (3, -1), (6, -1))]) == UNKNOWN
-    assert "cleaned of versions 3 to 5" in caplog.text
+    assert "versions 3 to 5 were deleted from the log" in caplog.text
     known = positions.of([delta(table, (6, -1), (7, -1))])
     assert (known.backlog, known.read) == (0, 70)
 
 
-def test_position_when_there_are_several_sources_then_they_are_summed(table: Path) -> None:
+def test_position_of_several_sources_is_their_sum(table: Path) -> None:
     both = counting(table).of([delta(table, (0, 0), (1, 0)), KAFKA])
     assert both == planned(backlog=72, end=349, read=110, clicks_0=40, clicks_1=0, views_0=2)
 
 
-def test_position_when_one_source_does_not_tell_then_all_is_unknown(table: Path) -> None:
+def test_position_is_unknown_if_one_source_does_not_report(table: Path) -> None:
     rate = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOffset": 2}
     assert Positions().of([delta(table, (0, 0), (1, 0)), rate]) == UNKNOWN
     assert Positions().of([]) == UNKNOWN
@@ -158,7 +156,7 @@ RATE = {"description": "RateStreamV2[rowsPerSecond=1]", "startOffset": 1, "endOf
 LIMITS = {"RateStreamV2[rowsPerSecond=1]": math.inf, KAFKA["description"]: None}
 
 
-def test_source_that_is_read_to_its_end_tells_that_a_batch_took_all() -> None:
+def test_source_read_to_its_end_shows_that_a_batch_took_everything() -> None:
     assert Positions(LIMITS).of([RATE]) == Position(basis=ArrivalBasis.TAKEN)
     assert Positions(LIMITS).at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
 
@@ -166,23 +164,23 @@ def test_source_that_is_read_to_its_end_tells_that_a_batch_took_all() -> None:
 @pytest.mark.parametrize(
     ("limit", "basis"), [(101.0, ArrivalBasis.TAKEN), (100.0, ArrivalBasis.READ), (None, ArrivalBasis.READ)]
 )
-def test_limited_source_took_all_only_below_its_limit(limit: float | None, basis: ArrivalBasis) -> None:
+def test_limited_source_took_everything_only_below_its_limit(limit: float | None, basis: ArrivalBasis) -> None:
     positions = Positions({RATE["description"]: limit})
     assert positions.of([RATE]) == Position(basis=basis)
     assert positions.at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
 
 
-def test_one_source_that_may_be_full_makes_the_batch_so() -> None:
+def test_one_possibly_full_source_makes_the_batch_so() -> None:
     assert Positions(LIMITS).of([RATE, KAFKA]) == Position(basis=ArrivalBasis.READ)
 
 
-def test_source_without_a_known_limit_tells_nothing() -> None:
+def test_source_without_a_known_limit_shows_nothing() -> None:
     assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(LIMITS).of([]) == UNKNOWN
 
 
 def test_rows_that_wait_for_a_full_batch_are_lag_of_an_idle_query() -> None:
     """With ``minOffsetsPerTrigger`` Spark is idle while rows wait."""
-    resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as the query's log has it
+    resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as in the query's log
     idle = Positions(latest=lambda: {KAFKA["description"]: KAFKA["latestOffset"]})
     assert idle.at_rest([resumed]) == planned(backlog=42, end=289, read=None, clicks_0=40, clicks_1=0, views_0=2)
 
@@ -191,7 +189,9 @@ def test_topics_that_do_not_report_their_end_are_not_at_rest() -> None:
     assert Positions(LIMITS).at_rest([KAFKA]) == Positions(LIMITS).at_rest([RATE, KAFKA]) == UNKNOWN
 
 
-def test_position_when_table_is_gone_then_unknown_and_said_once(table: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_position_of_a_missing_table_is_unknown_and_reported_once(
+    table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     source = delta(table, (0, 0), (1, 0))
     source["description"] = f"DeltaSource[file:{table}-gone]"
     positions = counting(Path(f"{table}-gone"))

@@ -1,4 +1,4 @@
-"""A running batch is reported if more arrives than before, or it takes longer than usual; else it is left alone."""
+"""A running batch is reported if more arrives than before, or if it takes longer than usual."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.include.control.synthetic import App
 ROW = App().batch(100.0)
 
 
-def test_rate_since_a_row_is_what_the_source_grew_by() -> None:
+def test_rate_since_a_row_is_the_growth_of_the_source() -> None:
     end, later = (ROW.source_end or 0) + 500, ROW.time + timedelta(seconds=10)
     assert rate_since(ROW, end, later) == 50.0
     assert rate_since(ROW, None, later) is None
@@ -25,9 +25,9 @@ def test_rate_since_a_row_is_what_the_source_grew_by() -> None:
     ("rate", "reported", "risen"),
     [(130.0, 100.0, True), (120.0, 100.0, False), (1.0, 0.0, True), (0.0, 0.0, False), (50.0, None, False)],
 )
-def test_rise_is_a_quarter_above_what_was_reported(rate: float, reported: float | None, risen: bool) -> None:
+def test_rise_is_a_quarter_above_the_reported_rate(rate: float, reported: float | None, risen: bool) -> None:
     assert has_risen(rate, reported) is risen
 
 
-def test_batch_is_overdue_from_half_as_long_again() -> None:
+def test_batch_is_overdue_from_one_and_a_half_times_the_usual() -> None:
     assert is_overdue(15.1, 10.0) and not is_overdue(14.9, 10.0)

@@ -1,4 +1,4 @@
-"""The arrival rate that the lake tells of real sources, against what really arrived."""
+"""The arrival rate of real sources in the lake, compared with the true arrivals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Frame = Any
 
 @pytest.fixture
 def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[[], list[BatchMetrics]]]]:
-    """Start a query and return what reads its telemetry."""
+    """Start a query and return a reader of its telemetry."""
     from millrace.runtime.telemetry.listener import Telemetry
 
     telemetry = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
@@ -64,7 +64,7 @@ def history(rows: list[BatchMetrics]) -> History:
 
 
 def awaited(read: Callable[[], list[BatchMetrics]], enough: Callable[[History], bool]) -> History:
-    """Return the history as soon as there is enough of it."""
+    """Return the history as soon as it is long enough."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         rows = read()
@@ -75,7 +75,7 @@ def awaited(read: Callable[[], list[BatchMetrics]], enough: Callable[[History], 
 
 
 def is_long(found: History) -> bool:
-    """Say whether the period begins after the checkpoint's first batches, which waited for cold workers."""
+    """Say if the period starts after the checkpoint's first batches, which waited for cold workers."""
     return len(found.batches) > 4 and found.batches[2].time < found.since
 
 
@@ -101,7 +101,7 @@ OTHER_FILES = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("csv", "p
 
 
 @pytest.mark.parametrize("kind", ["json", *OTHER_FILES, "delta", "socket", "rate"])
-def test_arrival_rate_in_the_lake_is_what_arrived(
+def test_arrival_rate_in_the_lake_matches_the_arrivals(
     spark: Any, tmp_path: Path, measured: Callable[..., Any], kind: str
 ) -> None:
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def test_arrival_rate_in_the_lake_is_what_arrived(
         found = awaited(read, lambda h: is_long(h) and rates(h).arrival_rows_per_s is not None)
     told = rates(found)
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp()) if arrivals else ROWS_PER_S
-    # the rate source makes a second's rows at once, and a file is counted at any time of the batch that lists it
+    # the rate source creates a second's rows at once, and a file counts at any time of the batch that lists it
     longest_s = max(1.0, *(b.duration_s for b in found.batches[1:]))  # the first one starts workers
     assert told.arrival_rows_per_s == pytest.approx(truth, abs=ROWS_PER_S * longest_s / PERIOD_S)
     assert told.backlog_rows is not None and told.backlog_rows < 2 * (PERIOD_S + longest_s) * ROWS_PER_S
@@ -157,7 +157,7 @@ def test_silence_of_a_source_that_counts_nothing_is_a_rate_of_zero(
 
 
 @pytest.mark.slow
-def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
+def test_arrival_rate_of_a_limited_file_source_shows_in_its_unread_files(
     spark: Any, tmp_path: Path, measured: Callable[..., Any]
 ) -> None:
     with arriving(files(tmp_path / "in", "json"), ROWS_PER_S) as arrivals:
@@ -173,7 +173,7 @@ def test_arrival_rate_of_a_limited_file_source_is_seen_in_its_unread_files(
     # files are listed after the batch, on a busy machine seconds later
     assert by_its_end - ROWS_PER_S < told.backlog_rows + read < arrivals.rows[-1] + ROWS_PER_S
     assert newest.rows_in / newest.duration_s < 0.75 * truth
-    full = [b.rows_in for b in found.batches]  # of two files, which are not of one size
+    full = [b.rows_in for b in found.batches]  # of two files, which differ in size
     assert min(full) <= (batch_rows_limit(found.batches) or 0) <= max(full)
     silent = rates(awaited(telemetry, lambda h: len(h.in_period(h.rows)) > 1 and not h.in_period(h.batches)))
     assert (silent.arrival_rows_per_s, silent.backlog_rows) == (0.0, 0)
@@ -206,7 +206,7 @@ def test_limited_source_of_too_many_files_is_not_listed(
     assert {b.arrival_basis for b in found.batches[1:]} == {ArrivalBasis.READ}
 
 
-def test_limited_source_that_tells_nothing_gives_a_lower_bound(
+def test_limited_source_that_reports_nothing_gives_a_lower_bound(
     spark: Any, tmp_path: Path, measured: Callable[..., Any]
 ) -> None:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().selectExpr("value AS id")

@@ -1,4 +1,4 @@
-"""Tasks of a stage, from what Spark says of them."""
+"""Tasks of a stage, from Spark's reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def attempt(task_id: int, index: int, status: str = "SUCCESS", **other: Any) -> 
     } | other
 
 
-def test_tasks_are_those_that_succeeded_by_their_partitions() -> None:
+def test_tasks_are_the_successful_ones_by_partition() -> None:
     lost = attempt(1, 0, "FAILED", executorId="0")
     without_metrics = {k: v for k, v in attempt(5, 2, "RUNNING").items() if k != "taskMetrics"}
     listed = [attempt(3, 1), lost, attempt(4, 0, executorId="2"), without_metrics]
@@ -47,8 +47,8 @@ def test_task_of_a_stage_that_repeats_lost_output_has_its_partition_and_not_its_
 
 
 @pytest.mark.parametrize(("killed", "run_ms"), [(0, 4500), (1, 3000)])
-def test_time_of_attempts_that_did_not_succeed_is_no_time_of_the_stage(killed: int, run_ms: int) -> None:
-    """Spark's time of a stage includes the attempts that speculation kills, and those that failed."""
+def test_time_of_unsuccessful_attempts_does_not_count_for_the_stage(killed: int, run_ms: int) -> None:
+    """Spark's time of a stage includes attempts that speculation killed, and those that failed."""
     context = MagicMock()
     store = context._jsc.sc().statusStore()
     job, stage = MagicMock(), store.lastStageAttempt()

@@ -1,4 +1,4 @@
-"""What an executor would load of a state partition, from the checkpoint's files."""
+"""The data that an executor would load for a state partition, from the checkpoint's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from millrace.runtime.telemetry.state_size import LocalStorage, StateSizes, list
         ({"3_aa.zip": 90, "3_bb.zip": 100, "4_cc.changelog": 8, "4_dd.changelog": 6}, "3_bb.zip", 108),
     ],
 )
-def test_state_to_load_is_the_newest_snapshot_and_what_changed_since(
+def test_state_to_load_is_the_newest_snapshot_and_later_changes(
     files: dict[str, int], snapshot: str | None, size: int
 ) -> None:
     assert to_load(files) == (snapshot, size)
@@ -42,12 +42,12 @@ def archive(*sizes: int) -> bytes:
     return content.getvalue()
 
 
-def test_rocksdb_snapshot_is_as_large_as_the_files_that_it_names() -> None:
+def test_rocksdb_snapshot_is_as_large_as_the_files_it_names() -> None:
     assert named_bytes(archive(100, 20)) == 120
     assert named_bytes(archive()) == 0
 
 
-def test_state_of_a_partition_is_that_of_all_its_stores(tmp_path: Path) -> None:
+def test_state_of_a_partition_is_the_sum_of_its_stores(tmp_path: Path) -> None:
     partition = tmp_path / "2" / "5"
     for store in ("left", "right"):
         (partition / store).mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_state_of_a_partition_is_that_of_all_its_stores(tmp_path: Path) -> None:
         assert StateSizes(address, LocalStorage()).loaded(2, 5) == 20 + size + 1000
 
 
-def test_newer_rocksdb_snapshot_is_measured_anew(tmp_path: Path) -> None:
+def test_newer_rocksdb_snapshot_is_measured_again(tmp_path: Path) -> None:
     (tmp_path / "0" / "0").mkdir(parents=True)
     sizes, folder = StateSizes(str(tmp_path), LocalStorage()), tmp_path / "0" / "0"
     (folder / "1.zip").write_bytes(archive(1000))
@@ -69,7 +69,7 @@ def test_newer_rocksdb_snapshot_is_measured_anew(tmp_path: Path) -> None:
     assert sizes.loaded(0, 0) == sizes.loaded(0, 0) == (folder / "2.zip").stat().st_size + 1500 > before
 
 
-def test_folder_in_hadoops_words_is_its_files_and_folders() -> None:
+def test_folder_in_hadoops_listing_has_its_files_and_folders() -> None:
     file = "length=12; replication=1; blocksize=33554432; modification_time=1; owner=; group=; permission=rw-rw-rw-"
     text = (
         f"DeprecatedRawLocalFileStatus{{path=file:/a b/1.delta; isDirectory=false; {file}; isSymlink=false}}\n"

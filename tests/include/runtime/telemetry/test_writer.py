@@ -1,4 +1,4 @@
-"""The writer's commits: once each, whatever fails in between."""
+"""The writer's commits: each is made once, whatever fails in between."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ids(lake: Path) -> list[int]:
     return [r["batch_id"] for r in Lake(lake).rows("select batch_id from batches order by time", "telemetry/batches")]
 
 
-def test_flush_when_rows_wait_then_one_commit_takes_all(tmp_path: Path, opened: list[Writer]) -> None:
+def test_flush_when_rows_wait_then_commits_all_at_once(tmp_path: Path, opened: list[Writer]) -> None:
     one = writer(opened, tmp_path)
     for n in range(3):
         one.add(entry(n))
@@ -53,7 +53,7 @@ def test_flush_when_rows_wait_then_one_commit_takes_all(tmp_path: Path, opened: 
     assert len(Lake(tmp_path).rows("select * from apps", "telemetry/apps")) == 2
 
 
-def test_flush_after_a_predecessor_adds_only_what_is_new(tmp_path: Path, opened: list[Writer]) -> None:
+def test_flush_after_a_predecessor_adds_only_new_rows(tmp_path: Path, opened: list[Writer]) -> None:
     first = writer(opened, tmp_path, 1)
     first.add(entry(0))
     first.add(entry(1))
@@ -80,7 +80,7 @@ def test_flush_when_a_successor_writes_then_the_stale_driver_is_silent(
     assert sum("stale driver" in m for m in caplog.messages) == 1
 
 
-def test_flush_with_a_lost_answer_doubles_nothing(
+def test_flush_with_a_lost_answer_duplicates_nothing(
     tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = writer(opened, tmp_path)
@@ -98,7 +98,7 @@ def test_flush_with_a_lost_answer_doubles_nothing(
     assert ids(tmp_path) == [0]
 
 
-def test_buffer_when_lake_stays_away_then_keeps_the_newest(
+def test_buffer_keeps_the_newest_while_the_lake_is_down(
     tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BUFFER_BATCHES", 5)
@@ -113,7 +113,7 @@ def test_buffer_when_lake_stays_away_then_keeps_the_newest(
     assert ids(lake) == [4, 5, 6, 7, 8]
 
 
-def test_samples_of_partitions_when_lake_stays_away_then_wait_and_are_written_once(
+def test_samples_of_partitions_wait_while_the_lake_is_down_and_are_written_once(
     tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BUFFER_SAMPLES", 2)

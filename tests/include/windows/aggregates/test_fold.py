@@ -1,4 +1,4 @@
-"""Partials in Arrow, against plain Python over the same rows."""
+"""Partials in Arrow, compared with plain Python over the same rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def spark_order(value: float) -> tuple[bool, float]:
 
 @settings(deadline=None)
 @given(ROWS.filter(bool))
-def test_fold_of_nulls_and_nans_equals_pythons(rows: list[Any]) -> None:
+def test_fold_of_nulls_and_nans_matches_python(rows: list[Any]) -> None:
     groups: dict[Any, list[Any]] = defaultdict(list)
     for k, i, f in rows:
         groups[k].append((i, f))
@@ -89,7 +89,7 @@ def test_fold_of_nulls_and_nans_equals_pythons(rows: list[Any]) -> None:
 
 @settings(deadline=None)
 @given(rows=ROWS, size=st.integers(1, 7), chunk=st.integers(1, 10))
-def test_fold_when_rows_come_in_chunks_then_partials_add_up_to_all_rows(rows: list[Any], size: int, chunk: int) -> None:
+def test_fold_of_rows_in_chunks_adds_up_to_all_rows(rows: list[Any], size: int, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold, "CHUNK_ROWS", chunk)
         batches = table(rows).to_batches(size) if rows else []
@@ -109,7 +109,7 @@ def test_fold_of_a_sum_beyond_a_long_fails_unless_unchecked(values: list[int]) -
     assert Fold(("k",), step, schema, checked=False).of(rows)["total"].to_pylist() == [wrapped]
 
 
-def test_fold_when_sums_of_large_numbers_cancel_then_they_are_exact() -> None:
+def test_fold_of_sums_of_large_numbers_that_cancel_is_exact() -> None:
     rows = table([("a", v, None) for v in (2**62, 2**62, -(2**62), 5)])
     schema = pa.schema([("k", pa.string()), ("total", pa.int64())])
     assert Fold(("k",), (Step("sum", ("i",), "total"),), schema).of(rows)["total"].to_pylist() == [2**62 + 5]

@@ -1,4 +1,4 @@
-"""What crosses to Python."""
+"""The columns that are transferred to Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
-def test_prepared_when_aggregates_share_a_column_then_it_is_there_once(spark: Any) -> None:
+def test_prepared_has_a_column_shared_by_aggregates_once(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows import panes

@@ -1,4 +1,4 @@
-"""Whether two frames hold the same."""
+"""Compare two frames."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Say whether two values are the same; sums of doubles may differ in their last digits by the order of rows."""
+    """Say if two values are the same; sums of doubles may differ in their last digits by the order of rows."""
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
     return a == b
 
 
 def different(ours: Sequence[Any], theirs: Sequence[Any], keys: int) -> list[tuple[Any, Any]]:
-    """Return the rows that only one has or that differ; the first ``keys`` columns tell rows apart."""
+    """Return the rows that only one has or that differ; the first ``keys`` columns identify rows."""
 
     def by_key(rows: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
         found = {str(tuple(row)[:keys]): tuple(row) for row in rows}

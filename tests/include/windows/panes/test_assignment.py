@@ -42,14 +42,14 @@ def test_least_loaded_keeps_workers_within_the_largest_part(sizes: list[float], 
     assert loads.max() - loads.min() <= found.rows.max() + 1e-6
 
 
-def test_plain_when_panes_come_then_workers_take_turns() -> None:
+def test_plain_when_panes_arrive_then_workers_take_turns() -> None:
     found = plain(np.array([5.0, 1.0, 7.0]), 2)
     assert found.worker.tolist() == [0, 1, 0]
     assert found.loads(2, 3, 3).tolist() == [[12.0, 1.0]]
     assert found.loads(2, 3, 2).tolist() == [[5.0, 1.0]], "a span that is not whole is left out"
 
 
-def test_paper_rule_passes_on_what_exceeds_the_average() -> None:
+def test_paper_rule_passes_on_the_excess_over_the_average() -> None:
     found = paper_rule(np.array([10.0, 10.0, 10.0, 35.0, 10.0]), 4)
     assert [(p, w, r) for p, w, r in zip(found.pane, found.worker, found.rows, strict=True) if p == 3] == [
         (3, 3, 10.0),
@@ -59,7 +59,7 @@ def test_paper_rule_passes_on_what_exceeds_the_average() -> None:
     ]
 
 
-def test_paper_rule_gives_a_worker_of_small_panes_further_ones() -> None:
+def test_paper_rule_gives_a_worker_of_small_panes_more_of_them() -> None:
     found = paper_rule(np.array([10.0, 10.0, 2.0, 3.0, 9.0]), 4)
     assert found.worker.tolist() == [0, 1, 2, 2, 2]
 
@@ -79,7 +79,7 @@ def test_rule_when_a_burst_follows_a_lull_then_parts_are_bounded(rule: Callable[
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rule_when_input_is_bad_then_it_is_told_or_counts_as_none(rule: Callable[..., Assignment]) -> None:
+def test_rule_when_input_is_bad_then_reports_it_or_counts_it_as_none(rule: Callable[..., Assignment]) -> None:
     for rows in ([-1.0], [np.inf]):
         with pytest.raises(MillraceError, match="rows"):
             rule(np.array(rows), 2)

@@ -17,7 +17,7 @@ from millrace.windows.panes.sliding import MICROSECONDS, microseconds, text
     st.lists(st.tuples(st.integers(0, 999), st.sampled_from(sorted(MICROSECONDS)), st.booleans()), min_size=1),
     st.sampled_from(["", "interval ", "INTERVAL "]),
 )
-def test_microseconds_when_terms_are_joined_then_they_add_up(terms: list[tuple[int, str, bool]], prefix: str) -> None:
+def test_microseconds_of_joined_terms_add_up(terms: list[tuple[int, str, bool]], prefix: str) -> None:
     written = " ".join(f"{n} {unit}{'s' if plural else ''}" for n, unit, plural in terms)
     assert microseconds("size", prefix + written) == sum(n * MICROSECONDS[unit] for n, unit, _ in terms)
 
@@ -34,7 +34,7 @@ def test_microseconds_when_units_are_ordered_then_each_is_longer() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "ten minutes", "1 month", "1 year", "5", "5 minutes ago", "1.5 minutes", None, 5])
-def test_microseconds_refuses_a_text_that_is_no_length(bad: str) -> None:
+def test_microseconds_refuses_text_that_is_not_a_length(bad: str) -> None:
     with pytest.raises(MillraceError, match="week") as caught:
         microseconds("slide", bad)
     assert caught.value.key == "slide"

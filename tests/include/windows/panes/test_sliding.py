@@ -1,4 +1,4 @@
-"""Panes against Spark's own windows, batch and stream, row by row."""
+"""Panes compared with Spark's own windows, batch and stream, row by row."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def last(kind: str = "timestamp") -> Any:
         (timedelta(minutes=5), timedelta(minutes=5), "-1 minute", [], False),
     ],
 )
-def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
+def test_agg_of_a_batch_matches_sparks_windows(
     spark: Any, size: str, slide: str, start: str, keys: list[str], arrow: bool
 ) -> None:
     from pyspark.sql import functions as sf
@@ -117,7 +117,7 @@ def test_agg_when_rows_are_a_batch_then_windows_equal_sparks(
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
-def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: str) -> None:
+def test_agg_matches_spark_across_clock_changes_and_odd_keys(spark: Any, kind: str) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows.aggregates.plan import AggregationPlan
@@ -143,7 +143,7 @@ def test_agg_equals_spark_across_clock_changes_and_odd_keys(spark: Any, kind: st
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-def test_agg_of_user_aggregates_equals_spark_over_whole_windows(spark: Any) -> None:
+def test_agg_of_user_aggregates_matches_spark_over_whole_windows(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows import panes
@@ -163,7 +163,7 @@ def test_agg_of_user_aggregates_equals_spark_over_whole_windows(spark: Any) -> N
     assert not different(windows.agg(texts).collect(), expected.drop("last").collect(), 2)
 
 
-def test_agg_when_columns_are_expressions_or_named_then_names_are_sparks(spark: Any) -> None:
+def test_agg_of_expressions_or_named_columns_has_sparks_names(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows import panes
@@ -179,7 +179,7 @@ def test_agg_when_columns_are_expressions_or_named_then_names_are_sparks(spark: 
     assert not different(found.collect(), expected.collect(), 2)
 
 
-def test_agg_when_there_are_no_rows_then_there_are_no_windows(spark: Any) -> None:
+def test_agg_without_rows_has_no_windows(spark: Any) -> None:
     from millrace.windows import panes
 
     empty = rows(spark).where("false")
@@ -216,7 +216,7 @@ def source(spark: Any, folder: Path, files: Any = FILES) -> Callable[[], Any]:
 
 
 def batches(frame: Any, checkpoint: Path, mode: str = "append") -> list[list[Any]]:
-    """Return the rows of each micro-batch that brought any."""
+    """Return the rows of each micro-batch that has any."""
     found: list[list[Any]] = []
 
     def collect(batch: Any, number: int) -> None:
@@ -230,7 +230,7 @@ def batches(frame: Any, checkpoint: Path, mode: str = "append") -> list[list[Any
 
 
 @pytest.mark.parametrize("mode", ["append", pytest.param("update", marks=pytest.mark.slow)])
-def test_agg_of_a_stream_with_late_rows_emits_what_spark_does(spark: Any, tmp_path: Path, mode: str) -> None:
+def test_agg_of_a_stream_with_late_rows_emits_the_same_as_spark(spark: Any, tmp_path: Path, mode: str) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows import panes
@@ -265,7 +265,7 @@ def test_agg_by_panes_counts_rows_within_the_delay(spark: Any, tmp_path: Path) -
 
     from millrace.windows import panes
 
-    # each row at most 5 minutes behind the newest before it
+    # each row at most 5 minutes behind the newest one before it
     files = ([(0, 0), (250, 1)], [(100, 2), (900, 3)], [(700, 4), (601, 5)], [(5000, 6), (4800, 7)], [(9000, 8)])
     stream = source(spark, tmp_path / "source", files)
     distinct = panes.user_columns(

@@ -1,4 +1,4 @@
-"""Windows by number of rows, against plain Python."""
+"""Windows by number of rows, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def windows(size: int, slide: int, keyed: bool) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("size", "slide", "keyed"), [(12, 4, True), (10, 4, True), (5, 5, True), (7, 3, False), (40, 1, True), (1, 1, True)]
 )
-def test_agg_when_windows_slide_by_rows_then_full_ones_equal_pythons(
-    spark: Any, size: int, slide: int, keyed: bool
-) -> None:
+def test_agg_of_windows_by_rows_matches_python_for_full_ones(spark: Any, size: int, slide: int, keyed: bool) -> None:
     from millrace.windows import panes
 
     first = panes.user_defined(

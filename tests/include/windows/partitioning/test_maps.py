@@ -48,9 +48,7 @@ def load_ratio(made: PartitionMap, of: Sketch) -> float:
     hot=st.integers(0, 12),
     method=st.sampled_from(["waterfill", "paper_hash"]),
 )
-def test_plan_when_made_then_all_rows_have_a_worker_and_shares_add_up(
-    of: Sketch, workers: int, hot: int, method: str
-) -> None:
+def test_plan_gives_all_rows_a_worker_and_shares_add_up(of: Sketch, workers: int, hot: int, method: str) -> None:
     made = plan(of, workers, hot_keys=hot, method=method)
     assert made.load(of).sum() == pytest.approx(of.total)
     assert ((made.groups >= 0) & (made.groups < workers)).all()
@@ -85,7 +83,7 @@ def test_waterfill_when_workers_change_then_no_full_worker_gets_more(of: Sketch,
         gone = before.load(of)[workers:].sum() if workers < before.workers else 0
         above = np.maximum(kept - of.total / workers, 0).sum()
         cold = of.cold(of.hottest(12))
-        # groups are moved whole: those of workers that went may first fall on full ones
+        # groups are moved whole: those of removed workers may first go to full ones
         slack = 2 * cold.sum() if workers < before.workers else 0
         assert made.moved(before, of) * max(of.total, 1) <= gone + above + slack + 1e-3 * max(of.total, 1)
         before = made
@@ -125,7 +123,7 @@ def test_ring_moves_only_a_new_workers_share() -> None:
 
 
 @pytest.mark.parametrize("method", ["waterfill", "paper_hash"])
-def test_plan_when_there_is_one_key_or_none_then_workers_share_it_or_idle(method: str) -> None:
+def test_plan_of_one_key_or_none_lets_workers_share_it_or_idle(method: str) -> None:
     groups = np.zeros(G)
     empty = plan(Sketch(groups, {}), 5, method=method)
     assert empty.hot == {} and empty.load(Sketch(groups, {})).sum() == 0
@@ -148,7 +146,7 @@ def test_sketch_merge_loses_no_row_and_adds_frequent_keys(a: Sketch, b: Sketch, 
     assert (merged.cold(list(merged.frequent)) >= 0).all()
 
 
-def test_canonical_when_keys_are_nan_or_zero_then_they_are_one_key() -> None:
+def test_canonical_nan_or_zero_keys_are_one_key() -> None:
     assert canonical((float("nan"), None)) == canonical((math.nan, None))
     assert str(canonical((-0.0,))) == str(canonical((0.0,)))
     assert canonical((False, 0)) == (False, 0)

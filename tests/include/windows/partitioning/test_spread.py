@@ -70,7 +70,7 @@ def test_spread_fills_partitions_as_the_map_says(spark: Any, method: str) -> Non
     assert by_key(found) == by_key(data)
 
 
-def test_spread_when_a_task_runs_again_then_rows_go_where_they_went(spark: Any) -> None:
+def test_spread_of_a_repeated_task_sends_rows_to_the_same_place(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     data = rows(spark, 2000)
@@ -82,7 +82,7 @@ def test_spread_when_a_task_runs_again_then_rows_go_where_they_went(spark: Any) 
     assert places[0] == places[1]
 
 
-def test_spread_when_key_is_cold_then_its_rows_stay_together(spark: Any) -> None:
+def test_spread_keeps_rows_of_a_cold_key_together(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     data = rows(spark)
@@ -119,7 +119,7 @@ def test_spread_recognises_hot_keys_of_many_types(spark: Any) -> None:
     assert sum(load) == 3_000 and min(load) > 0.8 * 750
 
 
-def test_spread_when_given_extremes_then_outcome_is_defined(spark: Any) -> None:
+def test_spread_of_extreme_input_has_a_defined_outcome(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     data = rows(spark, 3000)
@@ -134,7 +134,7 @@ def test_spread_when_given_extremes_then_outcome_is_defined(spark: Any) -> None:
     assert sum(counted(spread(mapped, ["k", "id"], 3), 3)) == 3000
 
 
-def test_spread_when_rows_stream_then_each_batch_is_spread(spark: Any, tmp_path: Path) -> None:
+def test_spread_of_a_stream_spreads_each_batch(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
     data = rows(spark, 4000)
@@ -156,7 +156,7 @@ def test_spread_when_rows_stream_then_each_batch_is_spread(spark: Any, tmp_path:
     assert len(loads[0]) == 4 and loads[0][0] > 0.85 * 1000
 
 
-def test_merged_when_hot_keys_are_split_then_results_equal_group_by(spark: Any) -> None:
+def test_merged_results_of_split_hot_keys_match_group_by(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     from millrace.windows import panes
