@@ -1,4 +1,4 @@
-"""``compact`` and ``maintain``: keep the lake's tables small and quick to open, every hour and every night."""
+"""``compact`` and ``maintain``: keep the lake's tables small and fast to open, every hour and every night."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.plugins.outcomes import as_airflow
 
 DOC_COMPACT = """
-Compacts small files, table by table, so that readers and writers never meet more than an hour's of them.
-Tables with few files are left alone. A table that somebody else is rewriting is left to the next hour.
+Compacts small files, table by table, so readers and writers never see more than one hour's small files.
+Skips tables with few files. If another process is rewriting a table, the next run, an hour later, compacts it.
 """
 DOC = """
-Deletes rows, files, logs and MLflow runs that have been kept long enough; compacts small files and writes checkpoints.
-A table of an older version gets the current partitions and columns. Apps and evaluations keep writing meanwhile.
+Deletes expired rows, files, logs and MLflow runs, compacts small files and writes checkpoints.
+Migrates tables of older versions to the current partitions and columns. Apps and evaluations can keep writing.
 """
 
 
 @task
 def tables() -> list[str]:
-    """Name the tables that exist."""
+    """Return the tables that exist."""
     from millrace.lake.schemas import TABLES
     from millrace.wiring import lake
 
@@ -33,7 +33,7 @@ with DAG(
     dag_id="compact",
     description="Compact the lake's small files",
     doc_md=DOC_COMPACT,
-    schedule="47 0-2,4-23 * * *",  # at night maintain compacts
+    schedule="47 0-2,4-23 * * *",  # maintain compacts at night
     max_active_runs=1,
     **dag_settings("compact"),
 ):
@@ -44,7 +44,7 @@ with DAG(
         map_index_template="{{ task.op_kwargs['table'] }}",
     )
     def compact(table: str) -> int:
-        """Compact one table, and say how many files fewer it has."""
+        """Compact one table and return by how many files it shrank."""
         from airflow.sdk.timezone import utcnow
 
         from millrace.lake.maintenance import compact
@@ -55,7 +55,7 @@ with DAG(
             try:
                 return compact(lake(), table, utcnow().date())
             except Conflict as outcome:
-                raise NotReady(f"left to the next hour: {outcome}") from outcome
+                raise NotReady(f"{table} is left to the next hour: {outcome}") from outcome
 
     compact.expand(table=tables())
 
@@ -88,13 +88,13 @@ with DAG(
             try:
                 return asdict(maintain(lake(), table, utcnow().date(), table_keep_days()[table]))
             except Conflict as outcome:
-                raise NotReady(f"left to the next night: {outcome}") from outcome
+                raise NotReady(f"{table} is left to the next night: {outcome}") from outcome
 
     maintain.expand(table=tables())
 
     @task(retries=0)
     def logs() -> int:
-        """Delete the logs of drivers that ended long ago, and say how many files."""
+        """Delete the expired logs of ended drivers and return the number of files."""
         from millrace.wiring import delete_old_logs
 
         with as_airflow():
@@ -102,7 +102,7 @@ with DAG(
 
     @task(retries=0, execution_timeout=timedelta(minutes=30))
     def runs() -> int:
-        """Delete MLflow runs of Decisions that have been kept long enough, and say how many."""
+        """Delete expired MLflow runs of Decisions and return their number."""
         from millrace.wiring import delete_old_runs
 
         with as_airflow():

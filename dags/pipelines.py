@@ -1,6 +1,6 @@
-"""The Airflow DAGs of every pipeline: launch, adapt, approve, replay, and profile where its spec asks for it.
+"""The Airflow DAGs of every pipeline: launch, adapt, approve, replay, and profile if its spec asks for it.
 
-A pipeline is one YAML and one script; adding them is all it takes. spec_problems.py shows specs that are wrong.
+To add a pipeline, add its YAML file and its script. spec_problems.py shows invalid specs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``reconcile``: starts again what died, when its wait is over, and tells people what happened, every minute."""
+"""``reconcile``: every minute, restart dead drivers whose back-off is over and send alerts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from millrace.plugins.outcomes import as_airflow, report_changes
 from millrace.wiring import drivers_here, lake_uri
 
 DOC = """
-Compares what runs of each launched pipeline with its newest Deployment, starts or stops what differs, with a back-off
-of its own, and alerts whom specs name. A task is red while something that should run does not, and its log says why.
+Compares the running drivers of each launched pipeline with its newest Deployment, starts or stops drivers with its own
+back-off, and sends the alerts that specs ask for. A task fails while a pipeline does not run as it should; its log says
+why.
 """
 PATIENCE_S = 5.0
-"""How long a start is watched: it goes on by itself, and the next run brings it to its end."""
+"""How long a run watches a start. The start continues on its own; the next run completes it."""
 SLOTS = 2
-"""Pipelines healed at a time: after a reboot all start at once, and evaluations need worker slots too."""
+"""Pipelines reconciled in parallel: after a reboot all start at once, and evaluations need worker slots too."""
 
 
 def _schedule() -> timedelta | AssetOrTimeSchedule:
-    """Return each minute, and whenever a driver of this host is to be started again."""
+    """Return the schedule: every minute, and whenever a driver of this host is due for a restart."""
     minute, run_dir = timedelta(minutes=1), drivers_here()
     if run_dir is None:
         return minute
@@ -37,7 +38,7 @@ def _schedule() -> timedelta | AssetOrTimeSchedule:
 
 with DAG(
     dag_id="reconcile",
-    description="Restart what should run and does not",
+    description="Restart pipelines that should run but do not",
     doc_md=DOC,
     schedule=_schedule(),
     dagrun_timeout=timedelta(minutes=15),
@@ -47,12 +48,12 @@ with DAG(
 
     @task(retries=0)
     def launched() -> list[str]:
-        """Name the pipelines whose state somebody has asked for."""
+        """Return the launched pipelines that are not detached."""
         from millrace.wiring import control_tables
 
         specs, _ = load_all()
         with as_airflow():
-            # a running pipeline whose spec has become unreadable is named too, and fails visibly
+            # includes running pipelines with an unreadable spec, so that they fail visibly
             latest = control_tables().deployments.all_latest()
             return [d.pipeline for d in latest if not d.detached and (d.running or d.pipeline in specs)]
 
@@ -63,19 +64,19 @@ with DAG(
         map_index_template="{{ task.op_kwargs['pipeline'] }}",
     )
     def reconcile(pipeline: str) -> list[str]:
-        """Make one pipeline what its newest Deployment says."""
+        """Bring one pipeline to its newest Deployment."""
         from millrace.pipelines.catalog import find
         from millrace.wiring import control_tables, query_failures, reconciler_for
 
         with as_airflow():
             spec = find(pipeline)
             reconciler = reconciler_for(spec, control_tables(), airflow_secret)
-            # who is at work on this pipeline does what is needed; a start that goes on is seen again in a minute
+            # another reconcile of this pipeline does the work; a start in progress is checked again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             failed = " ".join(failure.sentence for failure in query_failures(pipeline, [spec.app]))
             return report_changes(changes, reconciler.problem() or failed or None)
 
-    # it runs whatever became of the others, and leaves it to them whether the run is red
+    # runs whatever the other tasks' results; only they decide whether the run fails
     @teardown
     @task(
         retries=0,
@@ -83,7 +84,7 @@ with DAG(
         map_index_template="{{ task.op_kwargs['pipeline'] }}",
     )
     def alert(pipeline: str, **context: Any) -> list[str]:
-        """Tell people what happened to one pipeline."""
+        """Send the alerts of one pipeline."""
         from airflow.sdk.timezone import utcnow
 
         from millrace.control.alerts import due
@@ -95,7 +96,7 @@ with DAG(
         with as_airflow():
             spec, tables = find(pipeline), control_tables()
             if tables.deployments.latest(pipeline) is None:
-                raise NotReady(f"{pipeline} has not been launched")
+                raise NotReady(f"{pipeline} was never launched")
             problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, [spec.app])
             alerts = due(spec, tables, problem, utcnow(), failed)
             try:

@@ -1,4 +1,4 @@
-"""Shows what is wrong with pipeline specs as this file's import error, so that no other DAG is hidden by it."""
+"""Show the problems of pipeline specs as an import error of this file, so they hide no other DAG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets of drivers that Airflow keeps, as variables or as passwords of connections."""
+"""Drivers' secrets from Airflow: variables, or passwords of connections."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from millrace.model.submit_options import FROM_AIRFLOW
 
 
 def airflow_secret(source: str) -> str:
-    """Return what Airflow keeps; asked in a task, so that Airflow masks it in the task's log.
+    """Return a secret from Airflow; call it in a task, so Airflow masks the secret in the task's log.
 
     Args:
         source: ``airflow:variable/NAME``, or ``airflow:connection/ID`` for its password.
 
     Raises:
-        MillraceError: If there is no such thing, or the connection has no password.
+        MillraceError: If the variable or connection does not exist, or the connection has no password.
     """
     from airflow.sdk import Connection, Variable
     from airflow.sdk.exceptions import AirflowNotFoundException
@@ -31,5 +31,5 @@ def airflow_secret(source: str) -> str:
         raise MillraceError("submit.secrets", source, allowed, "Correct the spec.")
     if not value:
         remedy = f"Set it in Airflow: Admin, {kind.capitalize()}s."
-        raise MillraceError("submit.secrets", source, f"a {kind} of Airflow that holds a secret", remedy)
+        raise MillraceError("submit.secrets", source, f"an Airflow {kind} that contains a secret", remedy)
     return str(value)

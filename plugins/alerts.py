@@ -1,4 +1,4 @@
-"""Tells people what happened, through Airflow's notifiers."""
+"""Send alerts through Airflow's notifiers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from millrace.model.errors import MillraceError
 
 
 def send(channels: Sequence[AlertChannel], alerts: Sequence[Alert], context: Mapping[str, Any]) -> None:
-    """Tell alerts through each channel that wants their kind; a notifier that fails says so in the task's log.
+    """Send alerts to each channel that wants their kind; a failing notifier logs the failure in the task's log.
 
     Args:
-        channels: Whom a pipeline alerts.
-        alerts: What happened.
+        channels: The pipeline's alert channels.
+        alerts: The alerts.
         context: The task's context, for templates.
 
     Raises:
-        MillraceError: If a notifier does not exist or cannot be made; the other channels are told first.
+        MillraceError: If a notifier does not exist or cannot be created; the other channels get their alerts first.
     """
     problems = []
     for channel in channels:
         wanted = [alert for alert in alerts if alert.kind in channel.events]
         try:
-            _notifier(channel)  # a channel that cannot work is said before it is needed
+            _notifier(channel)  # report a broken channel before it is needed
         except MillraceError as problem:
             problems.append(problem)
             continue
@@ -39,7 +39,7 @@ def send(channels: Sequence[AlertChannel], alerts: Sequence[Alert], context: Map
 
 
 def url(alert: Alert) -> str:
-    """Return the page on which an alert's pipeline, or what waits for a person, is seen."""
+    """Return the address of the page of the alert's pipeline, or of the pending approval."""
     base = conf.get("api", "base_url", fallback="").rstrip("/")
     if alert.kind is AlertKind.APPROVAL:
         return f"{base}/dags/approve_{alert.pipeline}/runs/{alert.subject}"
@@ -47,7 +47,7 @@ def url(alert: Alert) -> str:
 
 
 def _notifier(channel: AlertChannel) -> Any:
-    """Return a new notifier: one renders its templates once."""
+    """Return a new notifier; a notifier renders its templates only once."""
     from airflow.sdk import BaseNotifier
     from airflow.sdk.module_loading import import_string
 
@@ -55,8 +55,8 @@ def _notifier(channel: AlertChannel) -> Any:
         notifier = import_string(channel.notifier)(**channel.options)
     except Exception as error:
         remedy = f"{type(error).__name__}: {error}. Install its provider, or correct alerts in the spec."
-        raise MillraceError("alerts.notifier", channel.notifier, "a notifier that can be made", remedy) from error
+        raise MillraceError("alerts.notifier", channel.notifier, "a notifier that can be created", remedy) from error
     if not isinstance(notifier, BaseNotifier):
-        remedy = "Name a class of airflow.providers.*.notifications, or one of your own."
+        remedy = "Name a class from airflow.providers.*.notifications, or your own class."
         raise MillraceError("alerts.notifier", channel.notifier, "a subclass of Airflow's BaseNotifier", remedy)
     return notifier

@@ -1,4 +1,4 @@
-"""A question to a person whose answer says who gave it."""
+"""An approval task that records who answered."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from airflow.providers.standard.operators.hitl import HITLBranchOperator
 
 
 class AnsweredBranchOperator(HITLBranchOperator):
-    """Pushes who answered as XCom ``answer``: ``{"by": name}``, None where the default was taken at expiry.
+    """Push the person who answered as XCom ``answer``: ``{"by": name}``, None if the default was used at expiry.
 
-    A branching task's own XCom ends with the branch it chose. ``ApprovalOperator`` would serve but for its refusal,
-    which skips whatever comes next, the record of the refusal included.
+    A branching task's own XCom contains only the chosen branch. ``ApprovalOperator`` does not fit: on a refusal it
+    skips all downstream tasks, including the task that records the refusal.
     """
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Keep the name, then branch as usual."""
+        """Push the name, then branch as usual."""
         by = (event.get("responded_by_user") or {}).get("name")
         context["ti"].xcom_push(key="answer", value={"by": by})
         return super().execute_complete(context=context, event=event)

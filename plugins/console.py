@@ -1,4 +1,4 @@
-"""The page *Millrace* in Airflow's navigation: all pipelines at a glance, and what each measured, decided and did."""
+"""The page *Millrace* in Airflow's navigation: an overview of all pipelines, and measurements and changes of each."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 20, 5, 60
 EXECUTORS_SEEN = timedelta(days=30)
-"""How far executors are looked back for: telemetry is kept for so long."""
+"""Look back this far for executors; telemetry is kept for as long."""
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
 
 
 class Span(StrEnum):
-    """How far the picture goes back."""
+    """Time span of the figure."""
 
     HOUR = "1h"
     HOURS = "6h"
@@ -46,9 +46,9 @@ SPANS = {
     Span.WEEK: timedelta(days=7),
 }
 NARROWEST = timedelta(minutes=5)
-"""Of a pipeline that is younger than the span its whole life is shown, and at least this."""
+"""Shortest time shown. For a pipeline younger than the span, the figure shows its whole life."""
 SECURITY_HEADERS = {
-    # no script runs on this page, whatever a script's name or an error's text may hold
+    # no script runs on this page, whatever a name or an error message contains
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -59,7 +59,7 @@ SECURITY_HEADERS = {
 pages = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined
 )
-# a plugin's app is open to everybody unless it asks who calls; its own docs pages would not ask
+# a plugin's app is open to everybody unless it checks the caller; its own docs pages would not check
 may_read = Depends(requires_access_dag("GET"))
 app = FastAPI(title="Millrace", dependencies=[may_read], docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -68,7 +68,7 @@ app = FastAPI(title="Millrace", dependencies=[may_read], docs_url=None, redoc_ur
 def page(
     pipeline: Annotated[str | None, Query(max_length=63)] = None, span: Annotated[Span, Query()] = Span.HOURS
 ) -> HTMLResponse:
-    """Return the page of one pipeline, or of all at a glance."""
+    """Return the page of one pipeline, or the overview of all."""
     from millrace.model.contingency import describe
     from millrace.model.errors import MillraceError
 
@@ -144,7 +144,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
 
 
 def _known(tables: ControlTables) -> tuple[Mapping[str, PipelineSpec], list[str], dict[str, Deployment]]:
-    """Return the specs by name, what is wrong with others, and what is launched by name."""
+    """Return the valid specs by name, the problems of the others, and the newest Deployments by name."""
     from millrace.pipelines.catalog import load_all
 
     specs, problems = load_all()
@@ -158,7 +158,7 @@ def _shown_since(tables: ControlTables, chosen: str, span: Span, now: datetime) 
 
 
 def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[ExecutorRun]:
-    """Return the executors of late: those of the newest driver that run, then those that ended, the last ones first."""
+    """Return recent executors: the newest driver's running ones first, then ended ones, newest first."""
     from millrace.lake.executors import executor_runs
 
     runs = executor_runs(tables.lake, chosen, now - EXECUTORS_SEEN)
@@ -169,7 +169,7 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
-    """Return what state partitions cost on the workers where they run, as far as they were measured lately."""
+    """Return the cost of state partitions on their workers, if it was measured recently."""
     from millrace.control.key_groups import key_groups
     from millrace.reporting.heat_map import heat_maps
     from millrace.wiring import utc_now
@@ -182,15 +182,15 @@ def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: Co
 
 
 def _mlflow_run(run_id: str) -> str | None:
-    """Return the address of a run's page; None where MLflow has none that a browser can open."""
+    """Return the address of a run's page; None if MLflow has no web address."""
     uri = os.environ.get("MILLRACE_MLFLOW_URL") or os.environ.get("MLFLOW_TRACKING_URI", "")
     return f"{uri.rstrip('/')}/#/runs/{quote(run_id, safe='')}" if uri.startswith(("http://", "https://")) else None
 
 
 class MillraceConsole(AirflowPlugin):
-    """Registers the page."""
+    """Register the page."""
 
     name = "millrace"
     fastapi_apps: ClassVar = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
-    # without a url_route it opens as a page of its own: Airflow's frame would block the links to MLflow
+    # without a url_route it opens as a separate page: Airflow's frame would block the links to MLflow
     external_views: ClassVar = [{"name": "Millrace", "href": "/millrace/", "destination": "nav"}]

@@ -1,4 +1,4 @@
-"""The DAGs of a Millrace that was installed into an Airflow: a bundle beside those of its own."""
+"""A DAG bundle with Millrace's DAGs, for a Millrace that is installed into an existing Airflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.places import PACKAGE
 
 
 class MillraceDagBundle(LocalDagBundle):
-    """The folder of Millrace's DAGs, wherever it was installed."""
+    """The folder of Millrace's DAGs in the installed package."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(path=str((PACKAGE / "dags").resolve()), **kwargs)

@@ -1,7 +1,7 @@
-"""Fires an Asset when a pipeline's app commits to a Delta table, or has been silent for long: event-driven evaluations.
+"""Trigger evaluations when a pipeline's app commits to a Delta table, or when it has been silent for too long.
 
-Which commits are a pipeline's, ``millrace.lake.commit_follower`` says. Maintenance and other pipelines' commits to the
-same table wake nobody.
+``millrace.lake.commit_follower`` decides which commits belong to a pipeline. Maintenance and other pipelines' commits
+to the same table trigger nothing.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 FOLDER_POLL_S, BUCKET_POLL_S = 0.5, 5.0
-"""A bucket takes tens of milliseconds and a little money for each look."""
+"""Each poll of a bucket takes tens of milliseconds and costs a little money."""
 
 
 class DeltaCommitTrigger(BaseEventTrigger):
-    """Fires at start if the table has any commit, and then after a pipeline's commits, at most once a period.
+    """Fire at start if the table has any commit, then after the pipeline's commits, at most once per period.
 
-    While the pipeline is to run and nothing of it was committed for ``silence_s``, it fires as well: what hangs commits
-    nothing, and that has to be evaluated too. If the pipeline's batches are far apart, it waits for longer.
+    It also fires if the pipeline should run but committed nothing for ``silence_s``, because a hanging pipeline commits
+    nothing and needs an evaluation too. If the pipeline's batches are far apart, it waits longer.
 
-    Whatever was committed while the triggerer was down or within a period is covered by the next event: the
-    evaluation that it starts reads from its own cursor, so events say "evaluate", never "what is new".
+    The next event covers all commits made within a period or while the triggerer was down: an event only requests an
+    evaluation, and the evaluation reads from its own cursor.
 
     Args:
         lake: Folder or URI of the lake.
         table: The table; it need not exist yet.
         pipeline: Name of the pipeline whose commits count.
         period_s: Least time between two events, seconds, >= 0.
-        silence_s: Time without an event after which it fires anyway, seconds, > 0; None for never. The pace of
-            the pipeline's batches is added to it (:func:`~millrace.lake.pace.late_after_s`).
-        poll_s: Time between two polls of the table's log, seconds, > 0; None for what suits the lake.
+        silence_s: Time without an event after which it fires anyway, seconds, > 0; None: never. The pace of the
+            pipeline's batches is added (:func:`~millrace.lake.pace.late_after_s`).
+        poll_s: Time between two polls of the table's log, seconds, > 0; None: 0.5 s for a folder, 5 s for a bucket.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments."""
         return (
-            # spelled out: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
+            # a literal: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
             "millrace.plugins.delta_commit.DeltaCommitTrigger",
             {
                 "lake": self.lake,
@@ -75,7 +75,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event a period while there are commits."""
+        """Yield at most one event per period while there are commits."""
         log = await asyncio.to_thread(self._follower)
         pending, due = False, monotonic()
         fired, late_s = due, self.silence_s
@@ -98,7 +98,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
             await asyncio.sleep(self.poll_s)
 
     def _follower(self) -> CommitFollower:
-        # imported where the trigger runs: whoever parses DAGs must not pay for pyarrow
+        # imported only when the trigger runs: parsing DAGs must not import pyarrow
         from millrace.lake.commit_follower import CommitFollower
         from millrace.lake.store import Lake
 
@@ -116,7 +116,7 @@ class DeltaCommitTrigger(BaseEventTrigger):
             return silence_s
 
     def _is_wanted(self) -> bool:
-        """Say whether the pipeline is to run; what cannot be read has to be evaluated."""
+        """Return whether the pipeline should run; True if its Deployment cannot be read."""
         from millrace.lake.deployments import DeploymentStore
         from millrace.lake.store import Lake
 

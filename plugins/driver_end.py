@@ -1,4 +1,4 @@
-"""Fires an Asset when a driver that has ended is to be started: the reconciler need not wait for its next minute."""
+"""Trigger the reconciler when an ended driver is due for a restart, instead of at the next minute."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ POLL_S = 1.0
 
 
 class DriverEndTrigger(BaseEventTrigger):
-    """Fires when a driver's wait after its end is over, or nobody has noted its end yet.
+    """Fire when a driver's back-off after its end is over, or when its end was not recorded yet.
 
-    It reads the run folder and the process table, so it is of use only on the host that runs the drivers; elsewhere
-    the reconciler's schedule finds what has ended.
+    It reads the run folder and the process table, so it works only on the host that runs the drivers. On other hosts
+    the reconciler's schedule finds ended drivers.
 
     Args:
         run_dir: Folder of the drivers' records.
@@ -36,11 +36,11 @@ class DriverEndTrigger(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments."""
-        # spelled out: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
+        # a literal: Airflow also has plugins/ itself on sys.path, where __module__ could be another name
         return "millrace.plugins.driver_end.DriverEndTrigger", {"run_dir": self.run_dir, "lake": self.lake}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event whenever drivers are to be started."""
+        """Yield an event whenever drivers are due for a restart."""
         wake = await asyncio.to_thread(self._wake)
         while True:
             try:
@@ -52,7 +52,7 @@ class DriverEndTrigger(BaseEventTrigger):
             await asyncio.sleep(POLL_S)
 
     def _wake(self) -> Wake:
-        # imported where the trigger runs: whoever parses DAGs must not pay for pyarrow
+        # imported only when the trigger runs: parsing DAGs must not import pyarrow
         from millrace.drivers.wake import Wake
         from millrace.lake.store import Lake
 

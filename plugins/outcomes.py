@@ -1,4 +1,4 @@
-"""What came of a task, in Airflow's words: skipped, failed, or the changes that it made in its log."""
+"""Results of a task for Airflow: skip it, fail it, or log the changes that it made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def as_airflow() -> Iterator[None]:
-    """Skip the task where there is nothing to do; fail it at once, without retries, on what only a person can fix."""
+    """Skip the task if there is nothing to do; fail it without retries on an error that only a person can fix."""
     try:
         yield
     except (NotReady, Settled) as outcome:
@@ -29,12 +29,12 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
     """Log each change, export it as metrics and on the task's span, and return it as a sentence.
 
     Args:
-        changes: What was changed.
-        problem: What is wanted and does not run after it; None if all is well.
+        changes: The changes.
+        problem: Why the pipeline does not run afterwards although it should; None if all is well.
 
     Raises:
-        AirflowFailException: If something does not run, or a version was given up. Not retried: the reconciler has
-            its own back-off.
+        AirflowFailException: If the pipeline does not run, or a version was given up. There is no retry, because the
+            reconciler has its own back-off.
     """
     from millrace.reporting.metrics import export_changes
     from millrace.reporting.spans import add_changes
@@ -43,7 +43,7 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
     export_changes(changes)
     add_changes(changes)
     sentences = [_sentence(change) for change in changes]
-    for sentence in sentences or ["nothing differed"]:
+    for sentence in sentences or ["nothing to change"]:
         log.info("%s", sentence)
     if problem is not None:
         raise AirflowFailException(problem)
@@ -57,7 +57,7 @@ def _given_up(change: Reconfiguration) -> bool:
 
 
 def _ended_badly(changes: list[Reconfiguration]) -> bool:
-    """Say whether an app's last change failed: a driver that hung and was started again is well."""
+    """Return whether an app's last change failed; a hung driver that was restarted does not count."""
     return any(change.outcome is Outcome.FAILED for change in {change.app: change for change in changes}.values())
 
 
@@ -65,5 +65,5 @@ def _sentence(change: Reconfiguration) -> str:
     versions = f"version {change.from_version or '-'} -> {change.to_version or '-'}"
     downtime = "" if change.downtime_s is None else f", {change.downtime_s:.1f} s without a batch"
     error = f": {change.error}" if change.error else ""
-    outcome = "under way" if change.outcome is Outcome.OPEN else change.outcome.value
+    outcome = "in progress" if change.outcome is Outcome.OPEN else change.outcome.value
     return f"{change.pipeline}/{change.app} {change.tier} {versions}: {outcome}{downtime}{error}"

@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own: imported by the conftests before Airflow is, which reads its settings at import."""
+"""An Airflow for the tests. The conftests import it before Airflow, which reads its settings at import."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if os.environ.get("MILLRACE_TEST_AIRFLOW_HOME") is None:
 
 @pytest.fixture(scope="session")
 def airflow_db() -> Iterator[Path]:
-    """A migrated metadata database, one for all tests of the session."""
+    """A migrated metadata database, shared by all tests of the session."""
     from airflow.utils.db import initdb
 
     initdb()
@@ -74,7 +74,7 @@ profile:
 
 
 def write_pipeline(folder: Path, mode: str = "auto") -> None:
-    """Make the pipeline ``tiny`` in a folder of specs."""
+    """Create the pipeline ``tiny`` in a folder of specs."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tiny.py").write_text(SCRIPT)
     (folder / "tiny.yaml").write_text(SPEC.replace("MODE", mode))
@@ -82,7 +82,7 @@ def write_pipeline(folder: Path, mode: str = "auto") -> None:
 
 @pytest.fixture
 def millrace_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own with the pipeline ``tiny`` beside the built-in ones."""
+    """A separate home with the pipeline ``tiny`` and the built-in ones."""
     write_pipeline(tmp_path / "specs")
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MILLRACE_PIPELINES", str(tmp_path / "specs"))

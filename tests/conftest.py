@@ -1,4 +1,4 @@
-"""Settings of every test, and which tests only the benchmarks need."""
+"""Settings of every test, and the tests that only benchmarks need."""
 
 import os
 import re
@@ -20,7 +20,7 @@ settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile(os.environ.get("MILLRACE_TEST_PROFILE", "whole"))
 
 TESTS = Path(__file__).parent
-# what Python processes that tests start import from: tests and benchmarks, and the package
+# import path of Python processes that tests start: tests and benchmarks, and the package
 os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (REPO, SOURCES)))
 
 
@@ -32,7 +32,7 @@ def s3_server() -> Iterator[Bucket]:
 
 @pytest.fixture
 def s3(s3_server: Bucket, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """Give a bucket with a lake of the test's own, which clients of this process find."""
+    """Yield a bucket with the test's own lake, configured for clients in this process."""
     for key, value in s3_server.environment.items():
         monkeypatch.setenv(key, value)
     return replace(s3_server, lake=f"{s3_server.lake}/{request.node.name}")
@@ -42,7 +42,7 @@ MARKS = ("spark", "airflow", "e2e", "slow", "platform", "research")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files in which ``-m`` can select no test: to import all of them takes longer than some stages."""
+    """Skip files in which ``-m`` cannot select a test: importing all of them takes longer than some stages."""
     wanted = config.option.markexpr
     if not collection_path.name.startswith("test_") or not wanted:
         return None
@@ -59,7 +59,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what tests benchmarks, simulations and rivals: no pipeline needs it, unless a spec names a rival."""
+    """Mark tests of benchmarks, simulations and rivals: pipelines do not need them, unless a spec names a rival."""
     for item in items:
         if _is_research(item.path):
             item.add_marker("research")
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @cache
 def _marks_in(file: Path) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the marks that all tests of a file have, and those that its tests may have, as its text names them."""
+    """Return the marks that all tests of a file have, and those that its tests may have, by the names in its text."""
     text = file.read_text()
     all_have = "".join(re.findall(r"^pytestmark = .*$", text, re.MULTILINE))
     research = {"research"} if _is_research(file) else set()

@@ -1,4 +1,4 @@
-"""The flights of 2013, read once per process: it takes seconds."""
+"""The flights of 2013, read once per process because it takes seconds."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from millrace.local.feeds import nycflights
 
 @cache
 def flights() -> pd.DataFrame:
-    """Return the flights, which no caller may change."""
+    """Return the flights, which callers must not change."""
     return nycflights.flights()

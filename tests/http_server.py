@@ -1,4 +1,4 @@
-"""Servers on loopback: one that keeps what is posted to it, one that has one answer."""
+"""Servers on loopback: one keeps the bodies posted to it, the other always gives the same answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 @contextmanager
 def posted_bodies(wait: threading.Event | None = None) -> Iterator[tuple[str, list[bytes]]]:
-    """Give the server's address and the bodies so far; with an event, it hangs until that is set."""
+    """Yield the server's address and the bodies so far; with an event, it hangs until the event is set."""
     posted: list[bytes] = []
 
     class Take(BaseHTTPRequestHandler):
@@ -36,9 +36,9 @@ def posted_bodies(wait: threading.Event | None = None) -> Iterator[tuple[str, li
 
 @contextmanager
 def answering(status: int, body: bytes) -> Iterator[str]:
-    """Give the address of a server that has this one answer.
+    """Yield the address of a server with this fixed answer.
 
-    It is a process of its own, because deltalake holds the interpreter's lock while it waits.
+    It is a separate process because deltalake holds the interpreter's lock while it waits.
     """
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()

@@ -62,7 +62,7 @@ CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shuti
 
 # built-in pipelines' scripts are users' programs: they know nothing of Millrace
 USERS_SCRIPTS = PACKAGE / "pipelines" / "scripts"
-# set by Airflow's own name, imported by Airflow only
+# set under Airflow's own name, imported only by Airflow
 NOT_OURS = {PACKAGE / "local" / "stack" / "airflow" / "airflow_local_settings.py"}
 
 
@@ -98,7 +98,7 @@ OURS = {"millrace", "benchmarks", "tests"}
 
 
 @pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(REPO)))
-def test_import_when_made_then_goes_through_an_open_door(path: Path) -> None:
+def test_import_uses_only_allowed_rooms(path: Path) -> None:
     room = _room(_module(path))
     if room == "millrace" or room == "millrace.__init__":
         return
@@ -115,7 +115,7 @@ def test_import_when_made_then_goes_through_an_open_door(path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", sorted(PURE))
-def test_pure_rooms_when_imported_then_need_no_clock_no_files_no_other_library(room: str) -> None:
+def test_pure_rooms_import_no_clock_no_files_no_other_library(room: str) -> None:
     import sys
 
     for path in (p for p in _sources() if _room(_module(p)) == room):
@@ -128,12 +128,12 @@ def test_pure_rooms_when_imported_then_need_no_clock_no_files_no_other_library(r
                 assert top not in CLOCK_AND_FILES, f"{path}: optimizers have no clock and no files, found {top}"
 
 
-def test_files_when_listed_then_none_is_called_utils() -> None:
+def test_files_are_never_called_utils() -> None:
     names = {p.stem for p in _sources()}
     assert not names & {"utils", "util", "helpers", "common", "misc"}
 
 
-def test_jobs_when_spark_puts_their_folder_on_every_workers_path_then_they_hide_no_module_of_pythons() -> None:
+def test_jobs_folder_on_the_workers_path_hides_no_python_module() -> None:
     hidden = {file.stem for file in (REPO / "jobs").glob("*.py")} & set(sys.stdlib_module_names)
     assert not hidden
 
@@ -142,7 +142,7 @@ def _modules() -> dict[str, Path]:
     return {_module(path).removesuffix(".__init__"): path for path in _sources()}
 
 
-def test_modules_when_they_import_each_other_then_in_no_circle() -> None:
+def test_modules_import_each_other_without_cycles() -> None:
     modules = _modules()
     graph = {module: _imported_modules(path, modules) for module, path in modules.items()}
     try:
@@ -152,7 +152,7 @@ def test_modules_when_they_import_each_other_then_in_no_circle() -> None:
 
 
 def _imported_modules(path: Path, modules: Container[str]) -> set[str]:
-    """The repo's modules that a file imports, those for types and inside functions too."""
+    """The repo's modules that a file imports, including those for types and inside functions."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

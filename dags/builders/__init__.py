@@ -1,1 +1,1 @@
-"""One builder a kind of DAG: spec in, DAG out. Wiring only; what a task does is in the other packages."""
+"""One builder per kind of DAG: spec in, DAG out. Wiring only; the tasks' work is in the other packages."""

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from millrace.control.evaluation import Request
 
 DOC = """
-Evaluates `{name}` when it commits telemetry, at most once in {period:g} s, and when it is silent for {silence:g} s.
-In mode `{mode}` a change {then}.
+Evaluates `{name}` when it commits telemetry, at most once per {period:g} s, and when it is silent for {silence:g} s.
+In mode `{mode}`, a change {then}.
 """
 THEN = {
     "advise": "is only recorded",
-    "approve": "waits for a person in `approve_{name}`, and no evaluation waits with it",
+    "approve": "waits for approval in `approve_{name}`; evaluations continue",
     "auto": "is applied at once",
 }
 log = logging.getLogger(__name__)
 
 TIMEOUT = timedelta(seconds=180)
-"""How long observing may take, and deciding."""
+"""Time limit of each of the tasks observe and decide."""
 
 
 def build(spec: PipelineSpec) -> DAG:
@@ -51,11 +51,11 @@ def build(spec: PipelineSpec) -> DAG:
         description=f"Adapt {spec.name} to its load",
         doc_md=_doc(spec),
         schedule=[_telemetry(spec)],
-        # a run that hangs would keep every later evaluation out
+        # a hanging run would block every later evaluation
         dagrun_timeout=4 * TIMEOUT + 2 * apply_timeout,
         params={
-            "slots": slots_param(spec, "Force this many, whatever the tuner says"),
-            "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record, change nothing"),
+            "slots": slots_param(spec, "Use this many slots instead of the tuner's choice"),
+            "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record; change nothing"),
         },
         max_active_runs=1,
         **dag_settings("adapt", pipeline=spec.name),
@@ -121,11 +121,11 @@ def _doc(spec: PipelineSpec) -> str:
 
 
 def _silence_s(spec: PipelineSpec) -> float:
-    """Return how late telemetry may be before that is evaluated too: the quality gate holds on it then."""
+    """Return the silence after which an evaluation runs without new telemetry; the quality gate holds it then."""
     return spec.quality.max_age_s + spec.period_s
 
 
 def _telemetry(spec: PipelineSpec) -> Asset:
-    """Return the pipeline's telemetry as an Asset whose events are commits, or that none came for long."""
+    """Return the pipeline's telemetry as an Asset; its events are commits, or a long silence."""
     trigger = DeltaCommitTrigger(lake_uri(), "telemetry/batches", spec.name, spec.period_s, _silence_s(spec))
     return Asset(f"telemetry_{spec.name}", watchers=[AssetWatcher(f"commits_{spec.name}", trigger)])

@@ -1,4 +1,4 @@
-"""``approve_<pipeline>``: one Decision waits for a person, and holds no slot while it waits."""
+"""``approve_<pipeline>``: one Decision waits for approval, without occupying a worker slot."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from millrace.plugins.approval import AnsweredBranchOperator
 from millrace.plugins.outcomes import as_airflow
 
 DOC = """
-Shows one Decision of `{name}` under *Required Actions* and applies it if a person agrees within {expires:g} s.
-The guards judge it again then. A refusal, an expiry or a guard's veto is final: clearing the run skips it.
+Shows one Decision of `{name}` under *Required Actions* and applies it if a person approves within {expires:g} s and
+the guards still allow it. A rejection, an expiry or a veto is final: a cleared run is skipped.
 """
 
 
@@ -27,7 +27,7 @@ def build(spec: PipelineSpec) -> DAG:
         doc_md=DOC.format(name=spec.name, expires=spec.approval_expires_s),
         schedule=None,
         params={"decision_id": Param(type="string", pattern=r"^[0-9]{8}T[0-9]{6}-[0-9a-f]{8}$", title="Decision")},
-        # a Decision that waits must not keep the next one from being asked about
+        # a waiting Decision must not block the question about the next one
         max_active_runs=16,
         **dag_settings("approve", pipeline=spec.name),
     ) as dag:

@@ -1,4 +1,4 @@
-"""What the DAGs of all pipelines have in common: settings, form fields, and the task bodies that two of them share."""
+"""Shared by the DAGs of all pipelines: settings, form fields, and the task bodies that two of them use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
     """Return the arguments that every DAG gets.
 
     Args:
-        kind: What the DAG does, its tag.
-        pipeline: Name of its pipeline; None for the DAGs of all.
+        kind: Kind of the DAG; also its tag.
+        pipeline: Name of its pipeline; None for DAGs of all pipelines.
     """
     base_url = conf.get("api", "base_url", fallback="")
     console = f"{base_url.rstrip('/')}/millrace/" + (f"?pipeline={pipeline}" if pipeline else "")
@@ -41,22 +41,22 @@ def slots_param(spec: PipelineSpec, description: str) -> Param:
 
 
 def decisions_asset(spec: PipelineSpec) -> Asset:
-    """Return the Asset whose events are a pipeline's Decisions: other DAGs may follow them."""
+    """Return the Asset whose events are a pipeline's Decisions. Other DAGs may follow them."""
     return Asset(f"decisions_{spec.name}")
 
 
 def reconfigurations_asset(spec: PipelineSpec) -> Asset:
-    """Return the Asset whose events are Decisions and launches of a pipeline that were carried out."""
+    """Return the Asset whose events are applied Decisions and launches of a pipeline."""
     return Asset(f"reconfigurations_{spec.name}")
 
 
 def longest_change(spec: PipelineSpec) -> timedelta:
-    """Return how long a reconfiguration may take: stop, start, and once more if the old version has to come back."""
+    """Return how long a reconfiguration may take: stop and start, twice because of a possible rollback."""
     return timedelta(seconds=2 * (spec.ready_deadline_s + spec.stop_deadline_s) + 60)
 
 
 def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None = None) -> list[str]:
-    """Make a Decision real, and return what was changed; fail where something that is wanted does not run."""
+    """Apply a Decision and return the changes; fail if the pipeline does not run afterwards although it should."""
     from millrace.wiring import control_loop, control_tables, reconciler_for
 
     with as_airflow():

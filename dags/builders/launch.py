@@ -12,8 +12,8 @@ from millrace.plugins.airflow_secrets import airflow_secret
 from millrace.plugins.outcomes import as_airflow, report_changes
 
 DOC = """
-Records what the form asks for as the newest Deployment of `{name}`, and has the reconciler start or stop what differs.
-Triggered again with the same values, it changes nothing while a driver runs, and starts one if none does.
+Records the form's values as the newest Deployment of `{name}`; the reconciler then starts or stops drivers to match.
+With the same values again, it changes nothing while a driver runs, and starts a driver if none runs.
 """
 
 
@@ -25,8 +25,8 @@ def build(spec: PipelineSpec) -> DAG:
         doc_md=DOC.format(name=spec.name),
         schedule=None,
         params={
-            "running": Param(True, type="boolean", title="Running", description="Off: stop after the running batch"),
-            "slots": slots_param(spec, "Empty: as many as now"),
+            "running": Param(True, type="boolean", title="Running", description="Off: stop after the current batch"),
+            "slots": slots_param(spec, "Empty: keep the current number"),
             "roll_back_to": Param(
                 None, type=["null", "integer"], minimum=1, title="Roll back to", description="Version to restore"
             ),

@@ -1,4 +1,4 @@
-"""``profile_<pipeline>``: a scheduled Spark batch job counts input streams on the source table."""
+"""``profile_<pipeline>``: a scheduled Spark batch job counts the rows of each input stream in the source table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from millrace.places import PACKAGE
 from millrace.wiring import lake_uri
 
 DOC = """
-Reads the rows added to the source table of `{name}`, and counts what each input stream brought by period.
-The admission optimizer reads the counts in `telemetry/streams`.
+Reads the rows added to the source table of `{name}` and counts the rows of each input stream per period.
+The admission optimizer reads the counts from `telemetry/streams`.
 """
 
 
@@ -35,7 +35,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
             task_id="profile",
             name=f"profile_{spec.name}",
             application=str(PACKAGE / "jobs" / "profile_source.py"),
-            application_args=literal(_arguments(spec, profile)),  # braces in a path are no Jinja template
+            application_args=literal(_arguments(spec, profile)),  # braces in a path are not a Jinja template
             pre_execute=_with_delta,
             driver_memory="1g",
             execution_timeout=timedelta(minutes=20),
@@ -56,7 +56,7 @@ def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
 
 
 def _with_delta(context: Any) -> None:
-    """Complete the operator with what set-up has put on this machine: jars, interpreter, Spark's home."""
+    """Complete the operator with this machine's jars, interpreter and Spark home."""
     from millrace.local.stack.spark_env import driver_submit_conf, environment
 
     operator = context["task"]

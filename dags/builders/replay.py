@@ -1,4 +1,4 @@
-"""``replay_<pipeline>``: what another tuner would have done, by hand."""
+"""``replay_<pipeline>``: show what another tuner would have done; triggered manually."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from millrace.optimizers.registry import names
 from millrace.plugins.outcomes import as_airflow
 
 DOC = """
-Takes what was recorded of `{name}` through a tuner; MLflow and the page *Millrace* show what it would have done.
-It changes nothing of the pipeline. `./millrace replay {name}` shows the same in a terminal.
+Runs a tuner on the recorded telemetry of `{name}`; MLflow and the page *Millrace* show what it would have done.
+The pipeline does not change. `./millrace replay {name}` shows the same in a terminal.
 """
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def build(spec: PipelineSpec) -> DAG:
         schedule=None,
         params={
             "tuner": Param(spec.tuner.name, type="string", enum=[*names()], title="Tuner"),
-            "options": Param({}, type="object", title="Options", description='For example {"alpha": 3}'),
+            "options": Param({}, type="object", title="Options", description='Tuner options, for example {"alpha": 3}'),
             "since": Param(
                 None, **timestamp, title="Since", description=f"{ALLOWED}; empty: a day before the last evaluation"
             ),

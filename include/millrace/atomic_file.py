@@ -1,6 +1,6 @@
-"""Small files that several processes read: each sees the old content or the new one whole, even after a kill.
+"""Small files that several processes read: each sees the complete old or new content, even after a kill.
 
-Only the standard library: set-up writes such files before the environment exists.
+Uses only the standard library: set-up writes such files before the environment exists.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from millrace.model.errors import MillraceError
 def write_atomically(
     path: Path, content: str | bytes, mode: int | None = 0o600, *, key: str = "folder", sync_folder: bool = False
 ) -> None:
-    """Write a file beside its place, bring it to disk, and rename it there.
+    """Write a temporary file next to the target, sync it to disk, and rename it.
 
     Args:
-        path: The file; its folder is created if it is not there.
+        path: The file; its folder is created if it does not exist.
         content: The new content; text is written as UTF-8.
-        mode: Permissions, set before anything is written; None for what the process's umask leaves.
-        key: What a person knows the folder by, for the error.
-        sync_folder: Bring the rename to disk too, so that not even a crash of the machine brings the old content back.
+        mode: Permissions, set before anything is written; None follows the process's umask.
+        key: Name of the folder in the error message.
+        sync_folder: Sync the rename to disk too: then not even a crash of the machine restores the old content.
 
     Raises:
         MillraceError: If the folder cannot be written.
@@ -49,14 +49,14 @@ def write_atomically(
 
 
 def read_if_there(path: Path, *, key: str = "folder") -> bytes | None:
-    """Return a file's content, None if there is no such file.
+    """Return a file's content; None if there is no such file.
 
     Args:
         path: The file.
-        key: What a person knows the folder by, for the error.
+        key: Name of the folder in the error message.
 
     Raises:
-        MillraceError: If the file cannot be read, as on a network drive that does not answer.
+        MillraceError: If the file cannot be read, for example on a network drive that does not respond.
     """
     try:
         return path.read_bytes()

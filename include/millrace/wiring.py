@@ -1,6 +1,6 @@
-"""The only place where collaborators are made: a pipeline's lake, reconciler, gate, optimizers and tracker.
+"""The only place that creates collaborators: a pipeline's lake, reconciler, gate, optimizers and tracker.
 
-Imports are inside the functions: whoever parses DAGs or shows a command's help must not pay for them.
+Imports are inside the functions, so parsing DAGs or showing a command's help does not load them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from millrace.model.submit_options import SecretOf
 
 LOGS_DAYS = 30
-"""Days that the logs of drivers and of Airflow's tasks are kept, and Airflow's own rows in the local stack."""
+"""Days to keep the logs of drivers and of Airflow's tasks, and Airflow's own rows in the local stack."""
 
 LAKE_VARIABLE = "MILLRACE_LAKE"
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
-"""Set where a runner owns the drivers (docker-compose.yaml): nobody else starts or stops one."""
+"""Set if a runner owns the drivers (docker-compose.yaml): no one else starts or stops a driver."""
 
 
 def lake_uri() -> str:
-    """Return where the lake is: the folder or bucket that ``MILLRACE_LAKE`` names, or else a folder of the home.
+    """Return the lake's location: the folder or bucket that ``MILLRACE_LAKE`` names, or else a folder of the home.
 
     Raises:
-        MillraceError: If it names neither.
+        MillraceError: If the variable names neither.
     """
     from millrace.local.stack.home import Home
     from millrace.model.errors import MillraceError
@@ -55,7 +55,7 @@ def lake() -> Lake:
     """Return the lake.
 
     Raises:
-        MillraceError: If ``MILLRACE_LAKE`` names no place for one.
+        MillraceError: If ``MILLRACE_LAKE`` is not a possible place for one.
     """
     from millrace.lake.store import Lake
 
@@ -63,14 +63,14 @@ def lake() -> Lake:
 
 
 def keep_days(what: str, default: int | None) -> int | None:
-    """Return the days that something is kept: ``MILLRACE_KEEP_<WHAT>_DAYS``, or else a default; None for good.
+    """Return the days to keep something: ``MILLRACE_KEEP_<WHAT>_DAYS``, or else a default; None keeps it permanently.
 
     Args:
         what: ``telemetry``, ``control``, ``mlflow``, ``airflow`` or ``logs``.
-        default: Where nobody has said otherwise.
+        default: Days if the variable is not set.
 
     Raises:
-        MillraceError: If it is neither a number from 1 on nor ``forever``.
+        MillraceError: If it is neither a number >= 1 nor ``forever``.
     """
     from millrace.model.errors import MillraceError
 
@@ -84,10 +84,10 @@ def keep_days(what: str, default: int | None) -> int | None:
 
 
 def table_keep_days() -> dict[str, int | None]:
-    """Return the days that rows of each table are kept; None for good.
+    """Return the days to keep rows of each table; None keeps them permanently.
 
     Raises:
-        MillraceError: If a variable says no number of days.
+        MillraceError: If a variable is not a number of days.
     """
     from millrace.lake.schemas import TABLES
 
@@ -95,10 +95,10 @@ def table_keep_days() -> dict[str, int | None]:
 
 
 def delete_old_logs() -> int:
-    """Delete the logs of drivers that ended long ago, but for each app's newest; return how many files.
+    """Delete the logs of drivers that ended long ago, except each app's newest; return how many files.
 
     Raises:
-        MillraceError: If the variable says no number of days.
+        MillraceError: If the variable is not a number of days.
     """
     from millrace.drivers import driver_log
     from millrace.local.stack.home import Home
@@ -108,11 +108,11 @@ def delete_old_logs() -> int:
 
 
 def delete_old_runs() -> int:
-    """Delete MLflow runs of Decisions as old as the Decisions may grow, and return how many.
+    """Delete MLflow runs of Decisions that have been kept long enough; return how many.
 
     Raises:
-        NotReady: Quietly, where there is no MLflow or its runs are kept for good.
-        MillraceError: If the variable says no number of days, or MLflow cannot be reached.
+        NotReady: Quietly, if there is no MLflow or its runs are kept permanently.
+        MillraceError: If the variable is not a number of days, or MLflow cannot be reached.
     """
     from millrace.lake.table_schema import CONTROL_DAYS
     from millrace.model.errors import NotReady
@@ -125,7 +125,7 @@ def delete_old_runs() -> int:
 
 
 def control_tables() -> ControlTables:
-    """Return the control tables of that lake."""
+    """Return the control tables of the lake."""
     from millrace.lake.control_tables import ControlTables
 
     return ControlTables(lake())
@@ -136,7 +136,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
 
     Args:
         spec: The pipeline.
-        secret_of: Gives the secrets of drivers that Airflow keeps.
+        secret_of: Returns drivers' secrets that Airflow keeps.
 
     Raises:
         MillraceError: If its spec names an unknown optimizer or option.
@@ -171,7 +171,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
 def reconciler_for(
     spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None
 ) -> Reconciler | DelegatedReconciler:
-    """Return what makes a pipeline run its latest Deployment: its own reconciler, or word to the runner."""
+    """Return what makes a pipeline run its latest Deployment: its own reconciler, or one that waits for the runner."""
     if os.environ.get(RUNNER_VARIABLE):
         from millrace.drivers.delegated_reconciler import DelegatedReconciler
         from millrace.local.stack.home import Home
@@ -181,7 +181,7 @@ def reconciler_for(
 
 
 def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:
-    """Return the reconciler that starts and stops drivers as processes of this machine."""
+    """Return the reconciler that starts and stops drivers as processes on this machine."""
     from millrace.drivers.reconciler import Reconciler
     from millrace.local.stack.home import Home
     from millrace.local.stack.spark_env import submit_options
@@ -191,26 +191,26 @@ def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretO
 
 
 def drivers_here() -> Path | None:
-    """Return the run folder of drivers that are processes of this machine; None where a runner owns them."""
+    """Return the run folder of drivers that are processes on this machine; None if a runner owns them."""
     from millrace.local.stack.home import Home
 
     return None if os.environ.get(RUNNER_VARIABLE) else Home.from_env().run / "drivers"
 
 
 def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
-    """Say why what a pipeline's newest Deployment wants does not run; None if all is well."""
+    """Return why a pipeline does not run as its newest Deployment wants; None if all is well."""
     from millrace.drivers import app_drivers, delegated_reconciler
     from millrace.local.stack.home import Home
 
     home = Home.from_env()
     run_dir = home.run / "drivers"
-    if os.environ.get(RUNNER_VARIABLE):  # its drivers are in the process table of another container
+    if os.environ.get(RUNNER_VARIABLE):  # its drivers are in another container's process table
         return delegated_reconciler.problem(run_dir, deployment)
     return app_drivers.problem(run_dir, deployment, deployments, utc_now(), home.logs / "drivers")
 
 
 def query_failures(pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
-    """Return the queries that failed while the drivers that serve a pipeline's apps ran on."""
+    """Return the queries that failed while the drivers that serve a pipeline's apps continued."""
     from millrace.local.stack.home import Home
     from millrace.run_folder import driver_records
 
@@ -225,13 +225,13 @@ def replay(
     since: datetime | None,
     until: datetime,
 ) -> Backtest:
-    """Take what was recorded of a pipeline through a tuner; nothing is written.
+    """Replay what was recorded of a pipeline with a tuner; nothing is written.
 
     Args:
         spec: The pipeline.
-        tables: What was recorded.
+        tables: Contains what was recorded.
         tuner: The tuner's registry name.
-        options: Its options; those in the spec stay in force where the tuner is the spec's own.
+        options: Its options. If the tuner is the spec's own, the spec's options apply too.
         since: Time of the first evaluation (UTC); None for a day before the last one.
         until: Latest time of an evaluation (UTC).
 
@@ -246,5 +246,5 @@ def replay(
 
 
 def utc_now() -> datetime:
-    """Return the present (UTC)."""
+    """Return the current time (UTC)."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What runs docker-compose.yaml: programs of Debian's packages, installed where that can be done."""
+"""What docker-compose.yaml needs to run: programs from Debian packages, installed if possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POSTGRES = Path("/usr/lib/postgresql")
 
 def _install(*packages: str) -> None:
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        # as in single-user mode no package starts a service
+        # as in single-user mode, packages start no services
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
             subprocess.run(["apt-get", "-qq", *command], check=False, capture_output=True, env=quiet)
@@ -46,7 +46,7 @@ ip link add veth0 type veth peer name veth1
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What stands for a container engine: root's rights, an init, and Postgres."""
+    """The replacement for a container engine: root's rights, an init, and Postgres."""
     if os.geteuid() != 0:
         pytest.skip("only root makes namespaces with networks and users of their own")
     if shutil.which("tini") is None or not POSTGRES.is_dir():
@@ -60,7 +60,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture
 def deployed(tmp_path: Path) -> Path:
-    """A folder with the compose file, what it mounts of the repository, and generated secrets."""
+    """A folder with the compose file, the repository files that it mounts, and generated secrets."""
     shutil.copy(REPO / "docker-compose.yaml", tmp_path)
     shutil.copytree(REPO / COMPOSE, tmp_path / COMPOSE)
     result = CliRunner().invoke(compose_env, ["--folder", str(tmp_path)], catch_exceptions=False)

@@ -1,8 +1,8 @@
 """Runs docker-compose.yaml without a container engine: each service in Linux namespaces of its own.
 
-A service gets its own processes, host name, network address and view of the file system: this machine's, with the
+A service gets its own processes, host name, network address and file system: a view of this machine's, with the
 image's folder and the service's volumes and secrets where docker-compose.yaml puts them. It runs as its user, without
-privileges. What is not modelled is refused: a key that nobody here reads fails the test.
+privileges. Anything that is not modelled is refused: an unknown key fails the test.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 @dataclass
 class Container:
-    """A service that runs.
+    """A running service.
 
     Attributes:
-        name: The service's.
-        network: A process that does nothing but hold the container's network.
+        name: The service's name.
+        network: A process that only holds the container's network.
         process: Its first process.
     """
 
@@ -52,7 +52,7 @@ class Container:
     process: subprocess.Popen[bytes]
 
     def stop(self) -> None:
-        """End it as a machine's end would."""
+        """End it as a power loss would."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -65,10 +65,10 @@ class Containers:
     """The services of one deployment.
 
     Attributes:
-        folder: Where docker-compose.yaml and what compose-env writes lie; also the image and what containers write.
+        folder: Contains docker-compose.yaml and the output of compose-env; also the image and what containers write.
         services: Their definitions, as docker-compose understands them.
-        secrets: Files of secrets by name.
-        bridge: A process that does nothing but hold the network between them.
+        secrets: Secret files by name.
+        bridge: A process that only holds the network between them.
         running: Containers by name.
     """
 
@@ -80,14 +80,14 @@ class Containers:
 
     @property
     def image(self) -> Path:
-        """The folder /millrace that the Dockerfile makes."""
+        """The folder /millrace that the Dockerfile creates."""
         return self.folder / "image"
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
     def build(self) -> dict[str, str]:
-        """Carry out the Dockerfile, but for its packages, which this machine has; return its variables."""
+        """Carry out the Dockerfile, except for its packages, which this machine has; return its variables."""
         variables: dict[str, str] = {}
         lines = (COMPOSE / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
         for line in filter(None, (line.split("#")[0].strip() for line in lines)):
@@ -99,7 +99,7 @@ class Containers:
                 variables |= dict(words)
             elif instruction == "RUN" and rest.startswith("./millrace setup"):
                 command = rest.replace("$CONNECTORS", "")
-                # proxies, mirrors and caches are those of this machine
+                # proxies, mirrors and caches are this machine's
                 inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "PATH")}
                 writable = [(self.image, "/millrace", "rw"), (Path.home(), str(Path.home()), "rw")]
                 ran = self._spawn("build", shlex.split(command), {**inherited, **variables}, "0:0", writable)
@@ -116,7 +116,7 @@ class Containers:
             variables: The image's.
         """
         service = self.services[name]
-        assert service.get("hostname", name) == name  # what every container's is here
+        assert service.get("hostname", name) == name  # set for every container here
         unknown = service.keys() - READ - ENFORCED.keys() - LEFT_OUT
         assert not unknown, f"{name}: {unknown} is not modelled here"
         assert all(service[key] == value for key, value in ENFORCED.items()), name
@@ -135,7 +135,7 @@ class Containers:
         return self.running[name]
 
     def run(self, name: str, *argv: str, text: str | None = None) -> str:
-        """Run a command in a container, as ``docker compose exec`` does, and return what it printed."""
+        """Run a command in a container, as ``docker compose exec`` does, and return its output."""
         container = self.running[name]
         first = _children(container.process.pid)[0]
         environment = Path(f"/proc/{first}/environ").read_bytes().split(b"\0")
@@ -148,7 +148,7 @@ class Containers:
         return ran.stdout
 
     def healthy(self, name: str) -> bool:
-        """Say whether a service's own check finds it healthy."""
+        """Say if a service's own check reports it healthy."""
         container = self.running[name]
         assert container.process.poll() is None, self.log(name).read_text()[-3000:]
         kind, *argv = self.services[name]["healthcheck"]["test"]
@@ -159,7 +159,7 @@ class Containers:
         return False
 
     def up(self, variables: Mapping[str, str]) -> None:
-        """Start every service after those that it depends on, and wait until all are healthy."""
+        """Start every service after its dependencies, and wait until all are healthy."""
         waiting = list(self.services)
         while waiting:
             due = [n for n in waiting if self.services[n].get("depends_on", {}).keys() <= self.running.keys()]
@@ -202,7 +202,7 @@ class Containers:
         *,
         init: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a program on a root of its own."""
+        """Start a program on its own root."""
         layers = self.folder / "layers" / name
         shutil.rmtree(layers, ignore_errors=True)
         root = layers / "root"
@@ -217,7 +217,7 @@ class Containers:
             f"mount -t proc proc {root}/proc",
             f"mount -t tmpfs tmpfs {root}/run",
             f"mkdir -m 1777 {root}/home/millrace",
-            # the image's Python is everybody's; this machine's may lie in somebody's home
+            # everyone can read the image's Python; this machine's may be in a home folder
             *(f"chmod o+x {root}{folder}" for folder in Path(sys.base_prefix).parents if folder != Path("/")),
             *(line for bind in binds for line in _bind_lines(root, *bind)),
             f"hostname {name}",
@@ -254,11 +254,11 @@ POSTGRES_ENTRYPOINT = [
 
 @contextmanager
 def deployment(folder: Path, definition: str) -> Iterator[Containers]:
-    """Give the services that docker-compose finds in a deployment's folder; all are ended in the end.
+    """Yield the services that docker-compose finds in a deployment's folder; end all of them afterwards.
 
     Args:
         folder: The folder.
-        definition: What ``docker-compose config`` prints there.
+        definition: The output of ``docker-compose config`` there.
     """
     found = parse(definition, "docker-compose.yaml")
     secrets = {name: Path(secret["file"]) for name, secret in found["secrets"].items()}
@@ -288,7 +288,7 @@ def _as_user(user: str) -> list[str]:
 
 
 def _copy_tree(target: Path) -> None:
-    """Copy what the image gets: the repository's own files."""
+    """Copy the image's content: the repository's own files."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPO,
@@ -303,7 +303,7 @@ def _copy_tree(target: Path) -> None:
 
 
 def _overlay_lines(lower: Path, layers: Path, place: Path) -> list[str]:
-    """Return what shows a folder at a place; what is written there is written beside it."""
+    """Return a mount of a folder at a place. Writes there go to an overlay next to it."""
     made = f"mkdir -p {layers}/upper {layers}/work {place}"
     return [made, f"mount -t overlay overlay -o lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work {place}"]
 

@@ -1,4 +1,4 @@
-"""The shared deployment's definition: docker-compose accepts it, and secrets are their owner's alone."""
+"""The shared deployment's definition: docker-compose accepts it, and only their owner can read secrets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_no_secret_is_in_the_definition(compose: str, deployed: Path) -> None:
             assert value not in told, file.name
 
 
-def test_compose_file_when_secrets_are_missing_then_says_what_to_run(compose: str, tmp_path: Path) -> None:
+def test_compose_file_when_secrets_are_missing_then_says_which_command_to_run(compose: str, tmp_path: Path) -> None:
     shutil.copy(REPO / "docker-compose.yaml", tmp_path)
     result = config(compose, tmp_path)
     assert result.returncode != 0
@@ -82,7 +82,7 @@ def test_ports_are_published_on_loopback_only(compose: str, deployed: Path) -> N
     assert all(port.startswith(f"{LOOPBACK}:") for port in published)
 
 
-def test_image_gets_neither_secrets_nor_what_runs_here() -> None:
+def test_image_contains_neither_secrets_nor_runtime_files() -> None:
     ignored = (REPO / ".dockerignore").read_text(encoding="utf-8").split()
     assert {"var", ".env", ".venv"} <= {line.strip("/") for line in ignored}
 
@@ -96,7 +96,7 @@ def test_only_the_owner_can_read_secrets(deployed: Path) -> None:
     assert {f"{p.stat().st_uid}:{p.stat().st_gid}" for p in (own, *own.rglob("*"))} == {user}
 
 
-def test_compose_env_when_there_already_then_keeps_the_old_secrets(deployed: Path) -> None:
+def test_compose_env_when_secrets_exist_then_keeps_them(deployed: Path) -> None:
     password = deployed / "var/compose/secrets/admin_password"
     before = password.read_text()
     with pytest.raises(MillraceError, match="--replace"):
@@ -111,7 +111,7 @@ def test_compose_env_when_there_already_then_keeps_the_old_secrets(deployed: Pat
 
 
 def _values(text: str) -> list[str]:
-    """Return what is secret in a file: words that nobody would write."""
+    """Return the secrets in a file: words that would not occur by chance."""
     return [
         word
         for line in text.split()

@@ -1,4 +1,4 @@
-"""The shared deployment at work: every service runs as docker-compose.yaml says, and adapts a pipeline of a user's."""
+"""The shared deployment in use: services run as docker-compose.yaml says, and adapt a user's pipeline."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PERSON, PASSWORD, PLANTED = "ada", "a-password-of-her-own", "planted-secret-of-a
 
 @dataclass(frozen=True)
 class Client:
-    """Somebody who uses Airflow's API from the deployment's network."""
+    """A user of Airflow's API on the deployment's network."""
 
     containers: Containers
     token: str = ""
@@ -62,7 +62,7 @@ class Client:
         return Client(self.containers, self.ask("POST", "/auth/token", body)["access_token"])
 
     def send(self, method: str, path: str, body: str = "") -> tuple[int, str]:
-        """Return an answer's status and text."""
+        """Return the status and text of a response."""
         options = [f'url = "http://api-server:8080{path}"', f"request = {method}"]
         options.append('header = "Content-Type: application/json"')
         options += [f'header = "Authorization: Bearer {self.token}"'] if self.token else []
@@ -94,7 +94,7 @@ def running(engine: None, compose: str, deployed: Path) -> Iterator[Containers]:
         yield containers
 
 
-def test_team_adapts_a_pipeline_and_the_version_says_who_agreed(running: Containers) -> None:
+def test_team_adapts_a_pipeline_and_the_version_names_the_approver(running: Containers) -> None:
     home = running.folder / "var" / "compose" / "home"
     tables = ControlTables(Lake(home / "lake"))
     admin = Client(running).log_in("admin", (running.secrets["admin_password"]).read_text().strip())
@@ -130,8 +130,8 @@ def test_team_adapts_a_pipeline_and_the_version_says_who_agreed(running: Contain
 
     killed = datetime.now(UTC)
     running.running["runner"].stop()
-    until(lambda: "last heard of" in told_since(tables, killed), "people are told that the runner is dead")
-    assert "last heard of" in person.send("GET", "/millrace/")[1]
+    until(lambda: "last seen" in told_since(tables, killed), "people are told that the runner is dead")
+    assert "last seen" in person.send("GET", "/millrace/")[1]
     failed = "/api/v2/dags/reconcile/dagRuns?state=failed"
     until(lambda: admin.ask("GET", failed)["total_entries"], "the run that told them is red")
 
@@ -141,7 +141,7 @@ def outcomes(tables: ControlTables) -> list[tuple[str, Outcome]]:
 
 
 def agreed(person: Client, tables: ControlTables) -> bool:
-    """Agree to what waits, and say whether executors were added: where guards refuse an answer, it asks again."""
+    """Approve what waits, and say if executors were added. If guards veto an answer, it asks again."""
     for asked in (found["task_instance"] for found in questions(person)):
         path = f"/api/v2/dags/{asked['dag_id']}/dagRuns/{asked['dag_run_id']}/taskInstances/ask/-1/hitlDetails"
         person.ask("PATCH", path, '{"chosen_options": ["Approve"], "params_input": {}}')
@@ -164,12 +164,12 @@ def questions(person: Client) -> list[Any]:
 
 
 def assert_nobody_tells(running: Containers) -> None:
-    """Look for secrets in processes, logs and tables, and for rights that no container is to have."""
+    """Look for secrets in processes, logs and tables, and for rights that no container may have."""
     texts = {name: file.read_text().strip() for name, file in running.secrets.items()}
     values = {name: text.encode() for name, text in texts.items() if "\n" not in text and ":" not in text}
     values["spark_secret"] = texts["spark_driver"].rpartition("spark.authenticate.secret")[2].split()[0].encode()
     values["planted"] = PLANTED.encode()
-    # MLflow takes its key as a variable only, a driver its secrets, and an executor what it logs in to the driver with
+    # MLflow takes its key only as a variable, a driver its secrets, and an executor its login to the driver
     allowed = {("mlflow", "mlflow_session_key"), ("runner", "planted"), ("spark-worker", "spark_secret")}
     for container in running.running.values():
         for process in (Path("/proc", str(pid)) for pid in _inside(container.process.pid)):
@@ -181,7 +181,7 @@ def assert_nobody_tells(running: Containers) -> None:
     own = running.folder / "var" / "compose"
     written = (*running.folder.glob("*.log"), *_files(own / "home"), *_files(own / "postgres"))
     for file in (path for path in written if path.is_file()):
-        with suppress(FileNotFoundError):  # the services go on, and remove files of theirs
+        with suppress(FileNotFoundError):  # services keep running and remove their own files
             content = file.read_bytes()
             assert not [name for name, value in values.items() if value in content], file
 
@@ -191,6 +191,6 @@ def _files(top: Path) -> list[Path]:
 
 
 def _inside(pid: int) -> list[int]:
-    """Return the processes of a container, whose namespaces a process made."""
+    """Return the processes of a container, whose namespaces a process created."""
     listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
     return [int(word) for word in listed] + [child for word in listed for child in _inside(int(word))]

@@ -1,4 +1,4 @@
-"""Run a DAG of the pipeline ``tiny`` whole, against the real lake, and see what became of each task."""
+"""Run a whole DAG of the pipeline ``tiny`` against the real lake, and check the state of each task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.include.control.synthetic import App
 
 
 def run(dag_id: str, conf: dict[str, Any] | None = None) -> tuple[str, dict[str, str]]:
-    """Run a DAG and return its state and its tasks' states, mapped ones as ``task[name in the UI]``."""
+    """Run a DAG and return its state and its tasks' states, mapped tasks as ``task[name in the UI]``."""
     dag = DagBag(ROOT / "dags").dags[dag_id]
     for task in dag.tasks:
         task.retry_delay = timedelta(0)
@@ -35,12 +35,12 @@ def _name(ti: TaskInstance) -> str:
 
 
 def launched(lake: Lake, *, running: bool = True) -> Deployment:
-    """Make the first version of ``tiny``."""
+    """Create the first version of ``tiny``."""
     return DeploymentStore(lake).commit(replace(find("tiny").first_deployment(), running=running), None)
 
 
 def waiting(lake: Lake, base: Deployment) -> Decision:
-    """Record a Decision of ``tiny`` that waits for a person: 4 slots."""
+    """Record a Decision of ``tiny`` for 4 slots that waits for a person."""
     now = datetime.now(UTC)
     decision_id = new_decision_id(now, "tiny")
     target = base.with_changes((Change("tiny", "slots", 2, 4),))
@@ -59,7 +59,7 @@ def waiting(lake: Lake, base: Deployment) -> Decision:
 
 
 def overloaded(lake: Lake) -> None:
-    """Write a minute of telemetry of an app of 2 slots that gets three times what it can process."""
+    """Write a minute of telemetry of an app of 2 slots that receives three times its throughput."""
     now = datetime.now(UTC)
     app = App(slots=2, fixed_s=0.2, rows_per_s=200.0, cap=300, clock=now - timedelta(seconds=60))
     rows = [replace(batch, pipeline="tiny", app="tiny") for batch in app.run(58, 600.0)]

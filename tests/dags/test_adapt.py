@@ -31,7 +31,7 @@ def test_adapt_before_the_first_launch_records_a_hold(lake: Lake) -> None:
     assert "launch_tiny" in decision.sentence
 
 
-def test_adapt_when_there_is_nothing_new_then_is_skipped_and_not_failed(lake: Lake) -> None:
+def test_adapt_without_new_telemetry_is_skipped_and_not_failed(lake: Lake) -> None:
     launched(lake)
     overloaded(lake)
     write_pipeline(Path(lake.location.uri).parents[1] / "specs", "advise")
@@ -60,7 +60,7 @@ def test_adapt_when_mode_is_advise_then_decides_and_changes_nothing(lake: Lake, 
         assert (event.extra["decision_id"], event.extra["sentence"]) == (decision.decision_id, decision.sentence)
 
 
-def test_adapt_in_mode_approve_asks_in_a_run_of_its_own(lake: Lake, tmp_path: Path) -> None:
+def test_adapt_in_mode_approve_asks_in_a_separate_run(lake: Lake, tmp_path: Path) -> None:
     write_pipeline(tmp_path / "specs", "approve")
     base = launched(lake)
     overloaded(lake)
@@ -76,7 +76,7 @@ def test_adapt_in_mode_approve_asks_in_a_run_of_its_own(lake: Lake, tmp_path: Pa
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_adapt_when_it_is_a_dry_run_then_changes_nothing_in_any_mode(lake: Lake) -> None:
+def test_adapt_in_a_dry_run_changes_nothing_in_any_mode(lake: Lake) -> None:
     base = launched(lake)
     overloaded(lake)
     state, tasks = run("adapt_tiny", {"dry_run": True})
@@ -150,7 +150,7 @@ def test_adapt_when_decide_is_killed_then_its_retry_finds_the_decision(
 
 
 @pytest.mark.parametrize("conf", [{"slots": 5}, {"slots": 0}, {"slots": "2"}, {"dry_run": "yes"}])
-def test_adapt_when_params_are_bad_then_nothing_is_looked_at(lake: Lake, conf: dict[str, object]) -> None:
+def test_adapt_when_params_are_bad_then_evaluates_nothing(lake: Lake, conf: dict[str, object]) -> None:
     with pytest.raises(ParamValidationError, match=next(iter(conf))):
         run("adapt_tiny", conf)
     assert DecisionStore(lake).last("tiny") is None

@@ -1,4 +1,4 @@
-"""What people are told, through Airflow's own notifiers and a server that listens here."""
+"""Alerts to people, sent with Airflow's own notifiers to a server that listens here."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_to_spec(folder: Path, text: str) -> None:
     spec.write_text(spec.read_text() + text)
 
 
-def test_person_is_told_once_of_what_waits_for_approval(lake: Lake, tmp_path: Path, posted: list[bytes]) -> None:
+def test_waiting_approval_alerts_once(lake: Lake, tmp_path: Path, posted: list[bytes]) -> None:
     add_to_spec(tmp_path, ALERTS)
     decision = waiting(lake, launched(lake, running=False))
     expected = {"launched": "success", "reconcile[tiny]": "success", "alert[tiny]": "success"}
@@ -53,7 +53,7 @@ def test_person_is_told_once_of_what_waits_for_approval(lake: Lake, tmp_path: Pa
     assert [json.loads(body) for body in posted] == [{"text": "tiny: tiny: 2 -> 4 slots", "link": link}]
 
 
-def test_person_is_told_that_what_is_wanted_does_not_run_and_that_it_runs_again(
+def test_pipeline_that_stops_running_alerts_and_so_does_its_recovery(
     lake: Lake, tmp_path: Path, posted: list[bytes]
 ) -> None:
     add_to_spec(tmp_path, ALERTS)
@@ -67,14 +67,14 @@ def test_person_is_told_that_what_is_wanted_does_not_run_and_that_it_runs_again(
     assert "tiny does not run" in told["text"] and told["link"] == "http://127.0.0.1:8080/millrace/?pipeline=tiny"
     deployments.commit(replace(second, running=False), second.version)
     assert run("reconcile")[0] == "success"
-    assert json.loads(posted[1])["text"] == "tiny: What is wanted runs again."
+    assert json.loads(posted[1])["text"] == "tiny: The pipeline is running again."
 
 
 @pytest.mark.parametrize(
     ("notifier", "problem"),
     [("airflow.providers.nobody.Notifier", "Install its provider"), ("json.JSONDecoder", "BaseNotifier")],
 )
-def test_notifier_that_cannot_be_made_is_red_and_keeps_no_other_from_telling(
+def test_notifier_that_cannot_be_created_fails_and_does_not_block_the_others(
     lake: Lake, tmp_path: Path, posted: list[bytes], notifier: str, problem: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add_to_spec(tmp_path, ALERTS.replace("alerts:", f"alerts:\n  - notifier: {notifier}"))

@@ -58,7 +58,7 @@ def once_asked(then: Callable[[TaskInstance], Any]) -> threading.Thread:
 
 
 def approve(api: TestClient, decision: Decision, word: str) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Run the DAG and answer through Airflow's own API; return its outcome and what the person was shown."""
+    """Run the DAG and answer through Airflow's own API; return its outcome and the text shown to the person."""
     shown: dict[str, Any] = {}
 
     def answer(ti: TaskInstance) -> None:
@@ -76,8 +76,8 @@ def approve(api: TestClient, decision: Decision, word: str) -> tuple[str, dict[s
     return state, tasks, shown
 
 
-def test_approve_when_a_person_agrees_then_makes_a_version(api: TestClient, lake: Lake) -> None:
-    # a stopped pipeline: its versions change, and no driver is started for them
+def test_approve_when_a_person_agrees_then_creates_a_version(api: TestClient, lake: Lake) -> None:
+    # a stopped pipeline: its versions change, but no driver starts
     decision = waiting(lake, launched(lake, running=False))
     state, tasks, shown = approve(api, decision, "Approve")
     assert (state, tasks["apply"], tasks["refuse"]) == ("success", "success", "skipped")
@@ -102,7 +102,7 @@ def test_approve_records_who_refused(api: TestClient, lake: Lake) -> None:
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_when_nobody_answers_then_records_an_expiry(api: TestClient, lake: Lake, tmp_path: Path) -> None:
+def test_approve_when_no_one_answers_then_records_an_expiry(api: TestClient, lake: Lake, tmp_path: Path) -> None:
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 
@@ -136,7 +136,7 @@ def test_approve_when_nobody_answers_then_records_an_expiry(api: TestClient, lak
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_when_the_pipeline_moved_on_then_agreeing_is_void(api: TestClient, lake: Lake) -> None:
+def test_approve_when_the_pipeline_moved_on_then_agreeing_has_no_effect(api: TestClient, lake: Lake) -> None:
     base = launched(lake, running=False)
     decision = waiting(lake, base)
     moved = DeploymentStore(lake).commit(base, base.version)
@@ -148,7 +148,7 @@ def test_approve_when_the_pipeline_moved_on_then_agreeing_is_void(api: TestClien
     assert DeploymentStore(lake).latest("tiny") == moved
 
 
-def test_approve_run_again_after_a_refusal_asks_nobody(api: TestClient, lake: Lake) -> None:
+def test_approve_run_again_after_a_refusal_asks_no_one(api: TestClient, lake: Lake) -> None:
     base = launched(lake, running=False)
     decision = waiting(lake, base)
     approve(api, decision, "Reject")
@@ -157,7 +157,7 @@ def test_approve_run_again_after_a_refusal_asks_nobody(api: TestClient, lake: La
     assert DeploymentStore(lake).latest("tiny") == base
 
 
-def test_approve_run_again_after_applying_asks_nobody(api: TestClient, lake: Lake) -> None:
+def test_approve_run_again_after_applying_asks_no_one(api: TestClient, lake: Lake) -> None:
     decision = waiting(lake, launched(lake, running=False))
     approve(api, decision, "Approve")
     state, tasks = run("approve_tiny", {"decision_id": decision.decision_id})
@@ -166,7 +166,7 @@ def test_approve_run_again_after_applying_asks_nobody(api: TestClient, lake: Lak
     assert newest is not None and (newest.version, newest.decision_id) == (2, decision.decision_id)
 
 
-def test_approve_when_refused_elsewhere_then_agreeing_is_void(
+def test_approve_when_refused_elsewhere_then_agreeing_has_no_effect(
     api: TestClient, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = launched(lake, running=False)
@@ -221,15 +221,13 @@ def test_approve_when_applying_fails_then_records_no_refusal(
     assert DecisionStore(lake).get(veto_id(decision)) is None
 
 
-def test_approve_when_the_decision_does_not_wait_then_nobody_is_asked(api: TestClient, lake: Lake) -> None:
+def test_approve_when_the_decision_does_not_wait_then_asks_no_one(api: TestClient, lake: Lake) -> None:
     state, tasks = run("approve_tiny", {"decision_id": "20130101T120000-1f3a9c04"})
     assert state == "failed", tasks
     assert (tasks["present"], tasks["ask"], tasks["refuse"]) == ("failed", "upstream_failed", "upstream_failed")
 
 
 @pytest.mark.parametrize("conf", [{}, {"decision_id": "x' or 1=1"}, {"decision_id": None}])
-def test_approve_when_no_decision_is_named_then_there_is_no_run(
-    api: TestClient, lake: Lake, conf: dict[str, Any]
-) -> None:
+def test_approve_without_a_decision_does_not_run(api: TestClient, lake: Lake, conf: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError, match="decision_id"):
         run("approve_tiny", conf)

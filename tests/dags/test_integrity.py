@@ -24,13 +24,13 @@ def bag(millrace_home: Path) -> DagBag:
     return DagBag(ROOT / "dags")
 
 
-def test_dags_when_parsed_then_all_are_there_and_none_else(bag: DagBag) -> None:
+def test_dags_when_parsed_then_exactly_the_expected_ones_exist(bag: DagBag) -> None:
     assert not bag.import_errors
     of_pipelines = {f"{kind}_{name}" for kind in KINDS for name in ("tiny", "delays")}
     assert set(bag.dags) == of_pipelines | {"reconcile", "maintain", "compact"}
 
 
-def test_dags_when_parsed_then_each_is_told_and_kept_in_bounds(bag: DagBag) -> None:
+def test_dags_when_parsed_then_each_is_described_and_bounded(bag: DagBag) -> None:
     for dag_id, dag in bag.dags.items():
         assert dag.doc_md and dag.doc_md.strip().count("\n") == 1, f"{dag_id}: two lines"
         assert "millrace" in dag.tags and dag_id.split("_")[0] in dag.tags
@@ -41,7 +41,7 @@ def test_dags_when_parsed_then_each_is_told_and_kept_in_bounds(bag: DagBag) -> N
         assert all(task.retries <= 2 for task in dag.tasks)
 
 
-def test_dags_when_parsed_then_fit_what_the_scheduler_stores(bag: DagBag) -> None:
+def test_dags_when_parsed_then_fit_the_schedulers_limits(bag: DagBag) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
     for dag in bag.dags.values():
@@ -49,7 +49,7 @@ def test_dags_when_parsed_then_fit_what_the_scheduler_stores(bag: DagBag) -> Non
         assert DagSerialization.from_dict(stored).dag_id == dag.dag_id
 
 
-def test_tasks_have_time_for_a_change_and_its_way_back(bag: DagBag) -> None:
+def test_tasks_have_time_for_a_change_and_its_rollback(bag: DagBag) -> None:
     for name in ("tiny", "delays"):
         longest = timedelta(seconds=2 * (120 + 60) + 60)
         for dag_id, task in ((f"launch_{name}", "reconcile"), (f"adapt_{name}", "apply"), (f"approve_{name}", "apply")):
@@ -76,7 +76,7 @@ def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_pat
     assert "profile_tiny" not in DagBag(ROOT / "dags").dags
 
 
-def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
+def test_profile_arguments_contain_no_shell_and_no_secret(bag: DagBag, millrace_home: Path) -> None:
     task = bag.dags["profile_tiny"].get_task("profile")
     given = task.application_args.value
     arguments = dict(zip(given[::2], given[1::2], strict=True))
@@ -86,7 +86,7 @@ def test_profile_arguments_name_no_shell_and_no_secret(bag: DagBag, millrace_hom
     assert bag.dags["profile_tiny"].timetable.expression == "*/10 * * * *"
 
 
-def test_profile_arguments_with_braces_stay_as_the_spec_has_them(millrace_home: Path, tmp_path: Path) -> None:
+def test_profile_arguments_with_braces_stay_as_in_the_spec(millrace_home: Path, tmp_path: Path) -> None:
     spec = load(tmp_path / "specs" / "tiny.yaml")
     assert spec.profile is not None
     task = profile.build(spec, spec.profile.model_copy(update={"source": "/data/{{ ds }}"})).get_task("profile")
@@ -101,7 +101,7 @@ def test_profile_arguments_with_braces_stay_as_the_spec_has_them(millrace_home: 
         ("name: worse\nscript: tiny.py\nslot: 3\n", ("worse.yaml: slot", "a known key")),
         ("name: [", ("worse.yaml", "a readable YAML file")),
         ("name: worse\nscript: not_there.py\n", ("worse.yaml: script", "not_there.py", "an existing file")),
-        ("name: tiny\nscript: tiny.py\n", ("worse.yaml: name", "a name of its own")),
+        ("name: tiny\nscript: tiny.py\n", ("worse.yaml: name", "a unique name")),
     ],
 )
 def test_wrong_spec_is_an_import_error_and_hides_no_dag(

@@ -28,7 +28,7 @@ def test_launch_of_a_stopped_pipeline_starts_no_driver(lake: Lake, millrace_home
     assert not list((millrace_home / "run").rglob("generation-*.json"))
 
 
-def test_launch_cannot_stop_what_was_never_launched(lake: Lake) -> None:
+def test_launch_cannot_stop_a_pipeline_that_was_never_launched(lake: Lake) -> None:
     assert run("launch_tiny", {"running": False}) == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
     assert DeploymentStore(lake).latest("tiny") is None
 
@@ -36,7 +36,7 @@ def test_launch_cannot_stop_what_was_never_launched(lake: Lake) -> None:
 @pytest.mark.parametrize(
     "conf", [{"slots": 5}, {"slots": 0}, {"slots": 1.5}, {"running": "no"}, {"roll_back_to": 0}, {"roll_back_to": "1"}]
 )
-def test_launch_when_params_are_bad_then_there_is_no_run(lake: Lake, conf: dict[str, Any]) -> None:
+def test_launch_with_bad_params_does_not_run(lake: Lake, conf: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError, match=next(iter(conf))):
         run("launch_tiny", conf)
     assert DeploymentStore(lake).latest("tiny") is None

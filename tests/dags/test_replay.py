@@ -20,14 +20,14 @@ def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
 
 
-def test_replay_when_parsed_then_is_started_by_hand_and_knows_every_tuner(lake: Lake) -> None:
+def test_replay_when_parsed_then_is_manual_and_knows_every_tuner(lake: Lake) -> None:
     dag = DagBag(ROOT / "dags").dags["replay_tiny"]
     assert not dag.timetable.can_be_scheduled
     tuner = dag.params.get_param("tuner")
     assert tuner.schema["enum"] == list(names()) and tuner.value in names()
 
 
-def test_replay_of_a_recorded_evaluation_keeps_what_came_of_it(lake: Lake, tmp_path: Path) -> None:
+def test_replay_of_a_recorded_evaluation_stores_its_result(lake: Lake, tmp_path: Path) -> None:
     write_pipeline(tmp_path / "specs", "advise")
     launched(lake)
     overloaded(lake)
@@ -49,6 +49,6 @@ def test_replay_when_nothing_can_be_replayed_then_fails_at_once(lake: Lake, conf
 @pytest.mark.parametrize(
     "conf", [{"tuner": "contune"}, {"options": "alpha=3"}, {"since": "yesterday"}, {"since": 3}, {"until": "2h ago"}]
 )
-def test_replay_when_params_are_bad_then_there_is_no_run(lake: Lake, conf: dict[str, Any]) -> None:
+def test_replay_with_bad_params_does_not_run(lake: Lake, conf: dict[str, Any]) -> None:
     with pytest.raises(ParamValidationError, match=next(iter(conf))):
         run("replay_tiny", conf)

@@ -60,7 +60,7 @@ def test_pipeline_launched_resized_stopped_leaves_no_driver(lake: Lake, millrace
 
 
 def test_profile_counts_streams(lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # spark-submit is found where set-up put it, not on the path that the test was started with
+    # spark-submit is found in the place that set-up uses, not on the test's PATH
     monkeypatch.setenv("PATH", os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if ".venv" not in p))
     noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
     rows = {"time": [noon] * 6, "plane": ["n1", "n2"] * 3, "origin": ["JFK", "JFK", "LGA"] * 2}

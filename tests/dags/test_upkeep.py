@@ -18,7 +18,7 @@ def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
 
 
-def test_reconcile_when_nothing_was_launched_then_there_is_nothing_to_do(lake: Lake) -> None:
+def test_reconcile_without_launched_pipelines_does_nothing(lake: Lake) -> None:
     state, tasks = run("reconcile")
     assert state == "success"
     assert tasks.pop("launched") == "success"
@@ -36,7 +36,7 @@ def test_reconcile_shows_a_running_pipeline_without_spec(lake: Lake, tmp_path: P
     assert run("reconcile") == ("failed", {"launched": "success", "reconcile[tiny]": "failed"})
 
 
-def test_reconcile_is_red_until_what_is_wanted_runs(lake: Lake) -> None:
+def test_reconcile_fails_until_the_wanted_version_runs(lake: Lake) -> None:
     first = launched(lake, running=True)
     app = replace(first.apps["tiny"], script="/nowhere/tiny.py")
     DeploymentStore(lake).commit(replace(first, apps={"tiny": app}), 1)
@@ -45,7 +45,7 @@ def test_reconcile_is_red_until_what_is_wanted_runs(lake: Lake) -> None:
     assert run("reconcile") == red, "it waits for its next try, and does not run meanwhile"
 
 
-def test_maintain_when_run_then_keeps_every_table_that_exists(lake: Lake) -> None:
+def test_maintain_when_run_then_maintains_every_existing_table(lake: Lake) -> None:
     two_days_ago = datetime.now(UTC) - timedelta(days=2)
     row = {"pipeline": "tiny", "time": two_days_ago, "app": "tiny", "generation": 1}
     for number in range(3):
@@ -60,9 +60,7 @@ def test_maintain_when_run_then_keeps_every_table_that_exists(lake: Lake) -> Non
     assert list(lake.path("control/deployments").glob("_delta_log/*.checkpoint.parquet"))
 
 
-def test_maintain_deletes_what_was_kept_long_enough(
-    lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_maintain_deletes_expired_rows(lake: Lake, millrace_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_KEEP_CONTROL_DAYS", "forever")
     now, logs = datetime.now(UTC), millrace_home / "logs" / "drivers"
     for days in (1, 500):
@@ -79,7 +77,7 @@ def test_maintain_deletes_what_was_kept_long_enough(
     assert [file.name for file in logs.iterdir()] == ["driver-tiny-tiny-2.log"]
 
 
-def test_maintain_when_the_lake_is_empty_then_there_is_nothing_to_do(lake: Lake) -> None:
+def test_maintain_when_the_lake_is_empty_then_does_nothing(lake: Lake) -> None:
     state, tasks = run("maintain")
     assert state == "success"
     assert "failed" not in tasks.values()

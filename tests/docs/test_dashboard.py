@@ -1,4 +1,4 @@
-"""The Grafana dashboard shows each exported metric, by the name that Prometheus has for it."""
+"""The Grafana dashboard shows each exported metric under its Prometheus name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES = {"{row}/s": "_per_second", "s": "_seconds", "1": "_ratio"}
 
 
 def exported(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return the names that Prometheus has for what is exported."""
+    """Return the Prometheus names of the exported metrics."""
     with posted_bodies() as (endpoint, posted):
         monkeypatch.setenv(ENDPOINT, endpoint)
         export_decision(DECISION, 0.25)
@@ -30,7 +30,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def test_dashboard_shows_what_is_exported_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dashboard_shows_exactly_the_exported_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     shown = {name for panel in panels for t in panel["targets"] for name in re.findall(r"millrace_\w+", t["expr"])}
     assert shown == exported(monkeypatch)

@@ -1,4 +1,4 @@
-"""What the documentation tells people to type, and where its links lead."""
+"""The commands and links in the documentation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return what links to a page's headings end with, as GitHub makes it of them, and to its marked places."""
+    """Return the anchors that GitHub makes of a page's headings, and the page's explicit anchors."""
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", text, re.M)
     of_headings = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -89,7 +89,7 @@ def test_specs_are_valid_as_far_as_they_are_shown(page: Path) -> None:
             PipelineSpec.model_validate(whole)
         except ValidationError as error:
             wrong = [problem for problem in error.errors() if problem["type"] not in MISSING]
-            # a check over several keys runs on whole specs only
+            # checks across several keys run only on whole specs
             assert not wrong, f"{wrong}\n{text}"
 
 
@@ -98,11 +98,11 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 
-def test_benchmarks_are_what_the_records_say() -> None:
+def test_benchmarks_page_matches_the_records() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document(read(RECORDS)), "run python -m benchmarks.document"
 
 
 @pytest.mark.slow
-def test_site_is_built_without_a_warning() -> None:
+def test_site_builds_without_a_warning() -> None:
     built = CliRunner().invoke(docs, catch_exceptions=False)
     assert "index.html" in built.output

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def run_demo(home: Path, *options: str) -> None:
-    """Run a demo in short form to its end, in which everything that it has to show was shown."""
+    """Run a short demo to its end, with everything that it has to show."""
     argv = [sys.executable, "-m", "millrace.local.cli", "demo", "--day-s=240", "--fold-days=10", *options]
     env = {**os.environ, "MILLRACE_HOME": str(home), "COLUMNS": "160"}
     done = subprocess.run(argv, cwd=REPO, env=env, capture_output=True, text=True)
@@ -33,7 +33,7 @@ def run_demo(home: Path, *options: str) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of one demo that has come to its end."""
+    """The home of one finished demo."""
     home = tmp_path_factory.mktemp("home")
     run_demo(home)
     return home
@@ -57,17 +57,17 @@ def left_of(home: Path) -> list[psutil.Process]:
     return [p for p in psutil.process_iter(["cmdline"]) if str(home) in " ".join(p.info["cmdline"] or [])]
 
 
-def test_demo_when_it_ends_then_nothing_of_it_is_left_running(home: Path) -> None:
+def test_demo_when_it_ends_then_leaves_no_process(home: Path) -> None:
     assert left_of(home) == []
 
 
-def test_demo_on_a_kafka_topic_holds_the_same_and_leaves_no_broker(tmp_path: Path) -> None:
+def test_demo_on_a_kafka_topic_behaves_the_same_and_leaves_no_broker(tmp_path: Path) -> None:
     run_demo(tmp_path, "--source=kafka")
     assert left_of(tmp_path) == []
     assert changes(Lake(tmp_path / "demo" / "lake"), "delays_kafka")
 
 
-def test_demo_leaves_a_report_with_every_changes_sentence(home: Path, lake: Lake) -> None:
+def test_demo_leaves_a_report_with_a_sentence_for_every_change(home: Path, lake: Lake) -> None:
     report = (home / "reports" / "demo.html").read_text(encoding="utf-8")
     for decision in changes(lake):
         assert decision.decision_id in report or f"{slots(decision)[0]} → {slots(decision)[1]}" in report
@@ -87,7 +87,7 @@ def test_demo_slots_rise_and_fall_with_the_load(lake: Lake) -> None:
         assert made.version in versions
 
 
-def test_demo_changes_and_mlflow_runs_name_each_other(home: Path, lake: Lake) -> None:
+def test_demo_changes_and_mlflow_runs_link_each_other(home: Path, lake: Lake) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
@@ -107,12 +107,12 @@ def test_demo_advice_on_a_profiled_source_is_in_delta_and_mlflow(home: Path, lak
     assert str(escape(advised[-1].sentence)) in (home / "reports" / "demo.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{home / 'demo' / 'mlflow' / 'mlflow.db'}")
     uri = client.get_run(advised[-1].mlflow_run_id or "").info.artifact_uri or ""
-    # the server that serves them has ended; it kept them here
+    # the server that served them has ended; it stored them here
     kept = home / "demo" / "mlflow" / "artifacts" / uri.removeprefix("mlflow-artifacts:/")
     assert {f.name for f in kept.iterdir()} >= {"admission-drfm.json", "admission-drfm.png"}
 
 
-def test_demo_when_evaluations_hold_then_they_are_recorded_too_with_a_sentence(lake: Lake) -> None:
+def test_demo_records_evaluations_that_hold_with_a_sentence(lake: Lake) -> None:
     every = DecisionStore(lake).recent("delays", 500)
     assert any(d.action is Action.HOLD for d in every)
     assert all(d.sentence and d.reason_code for d in every)

@@ -1,4 +1,4 @@
-"""What is made once for all tests of a process: a Spark session with Delta, a database of MLflow."""
+"""Set-up shared by all tests of a process: a Spark session with Delta, a database of MLflow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def spark() -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def mlflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an empty database: making it takes longer than most tests."""
+    """A folder with an empty database: creating it takes longer than most tests."""
     from mlflow import MlflowClient
 
     folder = tmp_path_factory.mktemp("mlflow")
@@ -50,6 +50,6 @@ def mlflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mlflow_uri(mlflow_home: Path, tmp_path: Path) -> str:
-    """An empty database of the test's own."""
+    """An empty database for each test."""
     shutil.copy(mlflow_home / "empty.db", tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path / 'mlflow.db'}"

@@ -1,4 +1,4 @@
-"""A small file is replaced whole, with the permissions asked for, or stays as it was."""
+"""A small file is replaced as a whole, with the requested permissions, or stays as it was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def umask() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("mode", "permissions"), [(0o600, 0o600), (0o644, 0o644), (None, 0o640)])
-def test_file_has_the_permissions_asked_for(tmp_path: Path, mode: int | None, permissions: int) -> None:
+def test_file_has_the_requested_permissions(tmp_path: Path, mode: int | None, permissions: int) -> None:
     file = tmp_path / "new" / "file"
     write_atomically(file, "old")
     write_atomically(file, "ü", mode, sync_folder=True)
@@ -30,7 +30,7 @@ def test_file_has_the_permissions_asked_for(tmp_path: Path, mode: int | None, pe
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_file_when_the_write_fails_then_stays_and_leaves_no_scratch(
+def test_file_when_the_write_fails_then_stays_and_leaves_no_scratch_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""An Airflow as a team has it: an environment and a project of its own, into which Millrace is installed."""
+"""An Airflow as a team has it: a separate environment and project, with Millrace installed into it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ with DAG("own", schedule=None):
 
 @dataclass(frozen=True)
 class OwnAirflow:
-    """An environment, a project, and what both are started with.
+    """An environment, a project, and the variables that both start with.
 
     Attributes:
         venv: The environment.
-        home: AIRFLOW_HOME, and with it Millrace's home.
+        home: AIRFLOW_HOME, and also Millrace's home.
         variables: The environment's variables.
     """
 
@@ -45,7 +45,7 @@ class OwnAirflow:
     variables: Mapping[str, str]
 
     def run(self, program: str, *args: str) -> str:
-        """Return what a program of the environment prints; it must end well."""
+        """Return the output of a program in the environment; it must succeed."""
         argv = [str(self.venv / "bin" / program), *args]
         ended = subprocess.run(argv, cwd=self.home, env=dict(self.variables), capture_output=True, text=True)
         assert ended.returncode == 0, f"{argv}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
@@ -53,7 +53,7 @@ class OwnAirflow:
 
 
 def wheel(folder: Path) -> Path:
-    """Build Millrace's wheel of what is in the repository."""
+    """Build Millrace's wheel from the repository."""
     source = folder / "source"
     for name in SOURCES:
         if (REPO / name).is_dir():
@@ -69,20 +69,20 @@ def wheel(folder: Path) -> Path:
 
 
 def install(folder: Path) -> Path:
-    """Make an environment that has Millrace and what it names, in the versions of the lock; return its folder."""
+    """Create an environment with Millrace and its requirements, in the lock's versions; return its folder."""
     venv, uv, pins = folder / "venv", str(VENV / "bin" / "uv"), folder / "pins.txt"
-    # versions only: the hashes of the lock would be asked of the wheel, too
+    # versions only: with the lock's hashes, the wheel would need one, too
     lines = (REPO / "requirements.lock").read_text(encoding="utf-8").splitlines()
     pins.write_text("\n".join(line.rstrip(" \\") for line in lines if line[:1].isalnum()), encoding="utf-8")
     subprocess.run([uv, "venv", "--quiet", f"--python={sys.executable}", str(venv)], check=True)
     argv = [uv, "pip", "install", "--quiet", f"--python={venv / 'bin' / 'python'}", f"--constraints={pins}"]
-    # as somebody else's project: without what this one's settings leave out
+    # as another project would: without the packages that this project's settings leave out
     subprocess.run([*argv, "--no-config", str(wheel(folder))], check=True)
     return venv
 
 
 def own_airflow(folder: Path, specs: Path) -> OwnAirflow:
-    """Install Millrace beside a project that has an ``include``, ``plugins`` and a DAG of its own."""
+    """Install Millrace next to a project that has its own ``include``, ``plugins`` and DAG."""
     project, home = folder / "project", folder / "airflow"
     for name, text in {
         "include/__init__.py": "",

@@ -1,4 +1,4 @@
-"""Millrace in an Airflow of somebody's own: installed from a wheel, beside a project with an ``include`` of its own."""
+"""Millrace in another team's Airflow: installed from a wheel, next to a project with its own ``include``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, specs: Path) -> OwnAirflow
     return own
 
 
-def test_dags_of_both_are_there_without_an_error(airflow: OwnAirflow) -> None:
+def test_dags_of_both_exist_without_an_error(airflow: OwnAirflow) -> None:
     airflow.run("airflow", "dags", "reserialize")
     assert "No data found" in airflow.run("airflow", "dags", "list-import-errors")
     # warnings come before it
@@ -53,7 +53,7 @@ def test_dags_of_both_are_there_without_an_error(airflow: OwnAirflow) -> None:
     assert "MillraceConsole" in airflow.run("airflow", "plugins", "--output=json")
 
 
-def test_commands_say_which_of_them_need_a_checkout(airflow: OwnAirflow) -> None:
+def test_commands_that_need_a_checkout_say_so(airflow: OwnAirflow) -> None:
     assert "totals" in airflow.run("millrace", "pipelines")
     with pytest.raises(AssertionError, match=r"Clone the repository and run \./millrace demo there"):
         airflow.run("millrace", "demo")

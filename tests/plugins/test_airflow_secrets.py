@@ -18,13 +18,13 @@ def test_variable_and_password_of_a_connection_are_found(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("airflow:connection/open", "a connection of Airflow that holds a secret"),
-        ("airflow:connection/nobody", "a connection of Airflow that holds a secret"),
-        ("airflow:variable/nothing", "a variable of Airflow that holds a secret"),
+        ("airflow:connection/open", "an Airflow connection that contains a secret"),
+        ("airflow:connection/nobody", "an Airflow connection that contains a secret"),
+        ("airflow:variable/nothing", "an Airflow variable that contains a secret"),
         ("airflow:token", "airflow:variable/NAME or airflow:connection/ID"),
     ],
 )
-def test_secret_that_airflow_does_not_have_is_named(source: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_missing_in_airflow_is_named(source: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_OPEN", "generic://host")
     with pytest.raises(MillraceError, match=f"submit.secrets: got '{source}'; allowed: {told}"):
         airflow_secret(source)

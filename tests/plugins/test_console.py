@@ -37,7 +37,7 @@ NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def api(airflow_db: Path) -> Iterator[TestClient]:
-    """Airflow's own API server with its plugins, and nobody logged in."""
+    """Airflow's own API server with its plugins, without a login."""
     from airflow.api_fastapi.app import create_app
 
     with TestClient(create_app(), base_url="http://testserver") as client:
@@ -64,7 +64,7 @@ def record(lake: Lake, sentence: str, **more: object) -> None:
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
-def test_page_when_nobody_is_logged_in_then_is_refused(api: TestClient, lake: Lake, path: str) -> None:
+def test_page_without_a_login_is_refused(api: TestClient, lake: Lake, path: str) -> None:
     record(lake, "more slots")
     answer = api.get(path)
     assert answer.status_code == 401
@@ -72,7 +72,7 @@ def test_page_when_nobody_is_logged_in_then_is_refused(api: TestClient, lake: La
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
-def test_api_pages_of_the_plugin_when_asked_for_then_do_not_exist(api: TestClient, path: str) -> None:
+def test_api_pages_of_the_plugin_do_not_exist(api: TestClient, path: str) -> None:
     assert api.get(f"/millrace/{path}").status_code == 404
 
 
@@ -92,14 +92,14 @@ def test_page_when_texts_hold_markup_then_it_is_escaped(
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_page_when_pipeline_is_unknown_then_says_so_escaped(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+def test_page_of_an_unknown_pipeline_says_so_escaped(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     answer = api.get("/millrace/", params={"pipeline": EVIL}, headers=login)
     assert answer.status_code == 200
     assert "There is no pipeline &lt;script&gt;" in answer.text
     assert "<script" not in answer.text
 
 
-def test_page_when_everything_is_recorded_then_shows_it(
+def test_page_with_all_records_shows_them(
     api: TestClient, lake: Lake, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///no/page.db")
@@ -123,9 +123,7 @@ def test_page_reads_a_lake_in_a_bucket(
     assert "2 -&gt; 4 slots" in api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
 
 
-def test_page_when_the_pipeline_is_a_join_then_shows_its_settings(
-    api: TestClient, lake: Lake, login: dict[str, str]
-) -> None:
+def test_page_of_a_join_shows_its_settings(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     first = DeploymentStore(lake).commit(replace(find("tiny").first_deployment(), join=JoinSettings(3, 50, 0.25)), None)
     DeploymentStore(lake).commit(replace(first, join=JoinSettings(4, 50, 0.0)), 1)
     words = re.sub(r"<[^>]+>", " ", api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text)
@@ -187,13 +185,11 @@ def test_page_shows_executors_that_run_and_how_others_ended(
 def test_page_shows_a_pipeline_without_records(api: TestClient, lake: Lake, login: dict[str, str], path: str) -> None:
     text = api.get(path, headers=login).text
     assert "?pipeline=tiny" in text
-    assert "Nothing was evaluated yet." in text
+    assert "No evaluation yet." in text
 
 
 @pytest.mark.parametrize("span", ["1h", "6h", "24h", "7d"])
-def test_page_draws_what_was_measured_and_decided(
-    api: TestClient, lake: Lake, login: dict[str, str], span: str
-) -> None:
+def test_page_draws_measurements_and_decisions(api: TestClient, lake: Lake, login: dict[str, str], span: str) -> None:
     now = datetime.now(UTC)
     for minutes, slots, action in ((30, 2, Action.HOLD), (29, 2, Action.APPLY), (28, 4, Action.HOLD)):
         decision = evaluation(now - timedelta(minutes=minutes), slots, 80.0, action)
@@ -202,7 +198,7 @@ def test_page_draws_what_was_measured_and_decided(
     assert text.count('<path class="arrival"') == 1 and text.count('class="dot apply"') == 1
     assert "0.0667 core-hours" in text, "two slots for two minutes"
     assert "0.133 core-hours: 50 % saved" in text
-    assert ("1, 0.14 a day" in text) is (span == "7d")
+    assert ("1, 0.14 per day" in text) is (span == "7d")
     overview = api.get("/millrace/", headers=login).text
     assert overview.count('<path class="arrival"') == 1 and f"at {now - timedelta(minutes=28):%H:%M}" in overview
     assert "0.0667, 50 % saved" in overview
@@ -217,7 +213,7 @@ def test_page_shows_the_whole_life_of_a_young_pipeline(api: TestClient, lake: La
     assert at is not None and 150 < float(at[1]) < 350, "a minute after the left end of five"
 
 
-def test_page_shows_what_other_tuners_would_have_done(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+def test_page_shows_the_decisions_of_other_tuners(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     figures = {"reconfigurations": (4, 1), "core_s": (7200, 5400), "under_provisioned": (3, 0), "peak_slots": (8, 6)}
     told = {f"{name}_recorded": was for name, (was, _) in figures.items()}
     told |= {f"{name}_replayed": would for name, (_, would) in figures.items()}
@@ -231,11 +227,11 @@ def test_page_shows_what_other_tuners_would_have_done(api: TestClient, lake: Lak
     assert "<script" not in text and "replay_tiny" in text
 
 
-def test_page_refuses_a_span_that_it_does_not_have(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+def test_page_refuses_an_unknown_span(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     assert api.get("/millrace/", params={"pipeline": "tiny", "span": "9y"}, headers=login).status_code == 422
 
 
-def test_page_leads_to_what_waits_for_a_person(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
+def test_page_links_to_questions_that_wait_for_a_person(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
     now = datetime.now(UTC)
     asked = replace(evaluation(now - timedelta(seconds=9), 2, 80.0, Action.AWAIT), pipeline="tiny")
     assert DecisionStore(lake).record(asked)
@@ -247,16 +243,18 @@ def test_page_leads_to_what_waits_for_a_person(api: TestClient, lake: Lake, logi
         assert link not in api.get(path, headers=login).text
 
 
-def test_page_says_what_does_not_run_and_what_was_rolled_back(
+def test_page_says_what_does_not_run_and_which_changes_were_rolled_back(
     api: TestClient, lake: Lake, login: dict[str, str]
 ) -> None:
     DeploymentStore(lake).commit(find("tiny").first_deployment(), None)
     undone = evaluation(datetime.now(UTC) - timedelta(minutes=1), 2, 80.0, Action.ROLL_BACK)
-    assert DecisionStore(lake).record(replace(undone, pipeline="tiny", sentence="Rolled back: it was to suffice"))
+    assert DecisionStore(lake).record(
+        replace(undone, pipeline="tiny", sentence="Rolled back: it should have been enough")
+    )
     for path in ("/millrace/", "/millrace/?pipeline=tiny"):
         assert "tiny does not run" in api.get(path, headers=login).text
     page = api.get("/millrace/?pipeline=tiny", headers=login).text
-    assert "Rolled back: it was to suffice" in page and 'class="dot roll-back"' in page
+    assert "Rolled back: it should have been enough" in page and 'class="dot roll-back"' in page
 
 
 def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, login: dict[str, str]) -> None:
@@ -268,7 +266,7 @@ def test_page_when_the_lake_is_broken_then_says_so(api: TestClient, lake: Lake, 
     assert "readable Delta tables" in answer.text
 
 
-def test_plugin_when_airflow_loads_plugins_then_only_the_console_is_one(api: TestClient) -> None:
+def test_plugin_loaded_by_airflow_is_only_the_console(api: TestClient) -> None:
     from airflow import plugins_manager
 
     plugins, errors = plugins_manager._get_plugins()

@@ -73,7 +73,7 @@ def watch(trigger: DeltaCommitTrigger, story: Callable[["Watch"], object]) -> No
 
 
 class Watch:
-    """Events of a running trigger, and a way to wait until it has looked again."""
+    """Events of a running trigger, and a way to wait until it has checked again."""
 
     def __init__(self, events: AsyncIterator[TriggerEvent]) -> None:
         self._next: asyncio.Future[TriggerEvent] | None = None
@@ -152,7 +152,7 @@ def test_trigger_fires_on_long_silence(lake: Lake, clock: Clock, polls: list[int
     watch(trigger(lake, silence_s=180.0), story)
 
 
-def test_trigger_waits_for_longer_if_batches_are_far_apart(lake: Lake, clock: Clock, polls: list[int]) -> None:
+def test_trigger_waits_longer_if_batches_are_far_apart(lake: Lake, clock: Clock, polls: list[int]) -> None:
     deploy(lake, 1, running=True)
     lake.append("telemetry/batches", [batch_row(replace(batch(1, NOON), pipeline="tiny", trigger_s=600.0))])
     commit(lake, "tiny", 0)
@@ -168,7 +168,7 @@ def test_trigger_waits_for_longer_if_batches_are_far_apart(lake: Lake, clock: Cl
     watch(trigger(lake, silence_s=180.0), story)
 
 
-def test_trigger_ignores_the_silence_of_what_is_stopped_or_detached(lake: Lake, clock: Clock, polls: list[int]) -> None:
+def test_trigger_ignores_silence_of_stopped_or_detached_pipelines(lake: Lake, clock: Clock, polls: list[int]) -> None:
     async def story(watched: Watch) -> None:
         clock.now_s += 600
         await watched.quiet_after_polls(5, polls)
@@ -203,7 +203,7 @@ def test_trigger_fires_once_for_commits_within_a_period(lake: Lake, clock: Clock
     watch(trigger(lake), story)
 
 
-def test_run_when_table_has_no_commit_then_does_not_fire_at_start(lake: Lake, clock: Clock, polls: list[int]) -> None:
+def test_run_without_a_commit_does_not_fire_at_start(lake: Lake, clock: Clock, polls: list[int]) -> None:
     async def story(watched: Watch) -> None:
         await watched.quiet_after_polls(5, polls)
         newest = commit(lake, "tiny", 0)
@@ -212,7 +212,9 @@ def test_run_when_table_has_no_commit_then_does_not_fire_at_start(lake: Lake, cl
     watch(trigger(lake), story)
 
 
-def test_run_when_folder_cannot_be_read_then_goes_on(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_when_folder_cannot_be_read_then_continues(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit(lake, "tiny", 0)
     advance, failures = CommitFollower.advance, iter([PermissionError("no"), unreadable("log", OSError("no"))])
 

@@ -1,4 +1,4 @@
-"""A real S3 server on loopback, with programs of its own lock."""
+"""A real S3 server on loopback, with its own lock of programs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Bucket:
 
     Attributes:
         lake: URI of a lake in it.
-        environment: Variables by which its client finds it.
+        environment: Variables that point its client to the bucket.
     """
 
     lake: str
     environment: dict[str, str]
 
     def deny(self) -> None:
-        """Refuse whoever has no key that the server gave out, which nobody has."""
+        """Refuse all clients without a key issued by the server; no one has such a key."""
         self._count_free_requests(0)
 
     def allow(self) -> None:
@@ -48,7 +48,7 @@ class Bucket:
         self._count_free_requests(10**9)
 
     def keys_of_a_reader(self) -> dict[str, str]:
-        """Return keys that may list and read, and not write, once those without are refused."""
+        """Return keys that may list and read but not write, once clients without keys are refused."""
         may = {"Effect": "Allow", "Action": ["s3:Get*", "s3:List*"], "Resource": "*"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [may]})
         self._iam(Action="CreateUser")

@@ -19,7 +19,7 @@ RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager"
 SETTINGS: Mapping[str, str] = {
     "yarn.resourcemanager.scheduler.class": f"{RESOURCE_MANAGER}.scheduler.fifo.FifoScheduler",
     "yarn.resourcemanager.am.max-attempts": "1",
-    # the mini cluster has a setting of its own for it, and 4 GB otherwise
+    # the mini cluster has its own setting for it, and 4 GB otherwise
     "yarn.minicluster.yarn.nodemanager.resource.memory-mb": "8192",
     "yarn.nodemanager.resource.cpu-vcores": "16",
     "yarn.nodemanager.pmem-check-enabled": "false",
@@ -31,7 +31,7 @@ SETTINGS: Mapping[str, str] = {
 
 @contextmanager
 def yarn_cluster(folder: Path) -> Iterator[Path]:
-    """Run a cluster whose files are in a folder, and yield what HADOOP_CONF_DIR has to name."""
+    """Run a cluster with its files in a folder, and yield the value for HADOOP_CONF_DIR."""
     ensure_jars(JARS)
     conf_dir, class_path = folder / "conf", ":".join(map(str, JARS.paths()))
     conf_dir.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The command line: all commands by name, each loaded only when it runs, and every error as what a person can use."""
+"""The command line: all commands by name, each imported only when it runs, and errors as readable messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from millrace.places import IN_CHECKOUT
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a command is found.
+    """Where to find a command.
 
     Attributes:
-        module: Its module in ``millrace.local.cli``, which has the click command under its name with underscores.
+        module: Its module in ``millrace.local.cli``; the click command there is named like it, with underscores.
         help: One line for the list of commands.
     """
 
@@ -31,56 +31,58 @@ class Entry:
 
 
 ENTRIES = {
-    "demo": Entry("stack", "Replay a day of flights and watch a real job adapt itself."),
+    "demo": Entry("stack", "Replay a day of flights and watch a real job scale up and down."),
     "test": Entry("run_tests", "Run the tests, quickest first."),
     "bench": Entry("bench", "Measure one part and print its figures."),
-    "setup": Entry("stack", "Set up this folder and stop there."),
+    "setup": Entry("stack", "Install packages, jars and Spark without starting anything."),
     "up": Entry("stack", "Start the local stack and wait until it is healthy."),
     "down": Entry("stack", "Stop the local stack."),
     "status": Entry("status", "Show the stack and the pipelines."),
-    "doctor": Entry("doctor", "Say what is wrong with this installation, and what to do about it."),
+    "doctor": Entry("doctor", "Check this installation and say how to fix what is wrong."),
     "logs": Entry("stack", "Show a component's log."),
     "pipelines": Entry("pipelines", "List the pipelines."),
-    "trigger": Entry("pipelines", "Launch a pipeline or change what it runs with."),
-    "pause": Entry("pipelines", "Stop adapting a pipeline; its job runs on."),
+    "trigger": Entry("pipelines", "Launch, stop, resize, evaluate or profile a pipeline."),
+    "pause": Entry("pipelines", "Stop adapting a pipeline; its job keeps running."),
     "resume": Entry("pipelines", "Adapt a pipeline again."),
-    "detach": Entry("pipelines", "Leave a pipeline's job running without Millrace."),
-    "attach": Entry("pipelines", "Take a detached job back as it runs."),
-    "decisions": Entry("decisions", "Show what was decided and why."),
-    "deployments": Entry("deployments", "Show each version of what a pipeline runs, or the spark-submit of one."),
-    "placement": Entry("placement", "Show which executor runs which state partitions, and what would be better."),
+    "detach": Entry("pipelines", "Leave a pipeline's job running, unmanaged."),
+    "attach": Entry("pipelines", "Manage a detached job again, without a restart."),
+    "decisions": Entry("decisions", "Show the decisions and their reasons."),
+    "deployments": Entry("deployments", "Show a pipeline's Deployments, or the spark-submit command of one."),
+    "placement": Entry("placement", "Show which executor runs which state partitions, and the best placement."),
     "replay": Entry("replay", "Show what another tuner would have done."),
-    "docs": Entry("docs", "Build the documentation as a site."),
+    "docs": Entry("docs", "Build the documentation site."),
     "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),
-    "runner": Entry("runner", "Own the drivers of the shared deployment."),
+    "runner": Entry("runner", "Start and stop the drivers of the shared deployment."),
 }
 OF_A_CHECKOUT = frozenset({"demo", "test", "bench", "docs", "compose-env"})
-"""They need what an installed package does not bring."""
+"""They need files that an installed package does not contain."""
 
 
 class LazyCommands(click.Group):
     """A group that imports a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order in which a newcomer needs them."""
+        """List the commands in the order in which a new user needs them."""
         return list(ENTRIES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command.
 
         Raises:
-            MillraceError: There is no such command, or it needs a checkout.
+            MillraceError: The command does not exist, or it needs a checkout.
         """
         if cmd_name not in ENTRIES:
             raise MillraceError("command", cmd_name, ", ".join(ENTRIES), "Run ./millrace --help.")
         if cmd_name in OF_A_CHECKOUT and not IN_CHECKOUT:
             remedy = f"Clone the repository and run ./millrace {cmd_name} there."
-            raise MillraceError("command", cmd_name, "a command of a checkout, and this one was installed", remedy)
+            raise MillraceError(
+                "command", cmd_name, "a command of an installed package; this one needs a checkout", remedy
+            )
         entry = ENTRIES[cmd_name]
         module = importlib.import_module(f"millrace.local.cli.{entry.module}")
         command = getattr(module, cmd_name.replace("-", "_"))
         if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.module}: {cmd_name} is no click command")
+            raise TypeError(f"{entry.module}: {cmd_name} is not a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -93,7 +95,7 @@ class LazyCommands(click.Group):
 def millrace() -> None:
     """Scale Spark Structured Streaming jobs up and down from Airflow.
 
-    Begin with `./millrace demo`.
+    Start with `./millrace demo`.
     """
 
 
@@ -106,7 +108,7 @@ def main(args: list[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0, what the command says, 2 for bad input, 1 for what nobody foresaw, 130 after Ctrl-C.
+        0 or the command's own code, 2 for bad input, 1 for an unexpected error, 130 after Ctrl-C.
     """
     try:
         code = millrace.main(args=args, prog_name="millrace", standalone_mode=False)
@@ -121,7 +123,7 @@ def main(args: list[str] | None = None) -> int:
         _red("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader, such as head, has seen enough; python would complain once more at exit
+        # the reader, such as head, has closed the pipe; without this, Python would complain again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -134,7 +136,7 @@ def _red(text: str) -> None:
 
 
 def _logged(error: Exception) -> str:
-    """Write the traceback to a log and say where it is."""
+    """Write the traceback to a log and return the path of the log as text."""
     log = Home.from_env().logs / "errors.log"
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

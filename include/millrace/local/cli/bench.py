@@ -1,4 +1,4 @@
-"""The command bench: measures one part, and prints its figures against their targets."""
+"""The command bench: run one benchmark and print its figures with their targets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from millrace.places import REPO
 
 ALL = "all"
 FILES = ("capacity", "stack", "telemetry")
-"""Benchmarks of one module; the others are packages."""
+"""Benchmarks that are a single module; the others are packages."""
 WIDTH = 120
-"""Columns of the tables where the output is no terminal."""
+"""Columns of the tables if the output is not a terminal."""
 
 
 def bench_names() -> list[str]:
@@ -33,9 +33,9 @@ def bench_names() -> list[str]:
 def bench_module(name: str) -> ModuleType:
     """Import a benchmark.
 
-    It has ``run(quick) -> list[Record]``, which may take a ``seed``, ``rivals`` and, if the module lists ``SCENARIOS``,
-    some of these as ``scenarios``: names, or a mapping from names to a scenario of their records. And it may have
-    ``report(records)``, which lays them out for a terminal.
+    It has ``run(quick) -> list[Record]``. ``run`` may also take ``seed``, ``rivals`` and ``scenarios``, a subset of the
+    module's ``SCENARIOS`` (names, or a mapping from names to the scenario in their records). An optional
+    ``report(records)`` formats the records for a terminal.
     """
     package = (REPO / "benchmarks" / name).is_dir()
     return importlib.import_module(f"benchmarks.{name}.bench" if package else f"benchmarks.{name}")
@@ -43,17 +43,15 @@ def bench_module(name: str) -> ModuleType:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Every scenario with fewer repetitions.")
-@click.option("--scenario", "scenarios", multiple=True, help="Only this one; may be given several times.")
-@click.option("--seed", type=click.IntRange(min=0), help="Other moments, victims or inputs, where the part draws any.")
-@click.option(
-    "--no-rivals", is_flag=True, help="Only what has a target, where the part can be measured without rivals."
-)
+@click.option("--quick", is_flag=True, help="Run every scenario with fewer repetitions.")
+@click.option("--scenario", "scenarios", multiple=True, help="Run only this scenario; repeatable.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed for benchmarks with random moments, victims or inputs.")
+@click.option("--no-rivals", is_flag=True, help="Leave out rival methods if the benchmark can run without them.")
 @click.option(
     "--json",
     "json_path",
     type=click.Path(path_type=Path),
-    help="Also write the records to this file, or folder of a file a scenario, where they replace former ones.",
+    help="Also write the records to this file, or to this folder with one file per scenario. Replaces older records.",
 )
 def bench(
     name: str | None,
@@ -63,10 +61,10 @@ def bench(
     no_rivals: bool,
     json_path: Path | None,
 ) -> int | None:
-    """Measure the part NAME and print its figures against their targets; without NAME, list the parts.
+    """Run the benchmark NAME and print its figures with their targets; without NAME, list the benchmarks.
 
-    The name `all` measures every part, which takes a day, and needs --json: it goes on where the figures end. With
-    --seed, it measures those that draw something.
+    The name `all` runs every benchmark, which takes a day. It needs --json and skips benchmarks that already have
+    figures there. With --seed, it runs only benchmarks that take a seed.
     """
     from benchmarks import record
 
@@ -76,10 +74,10 @@ def bench(
     if name == ALL:
         return _bench_all(quick, scenarios, seed, no_rivals, json_path)
     if name not in bench_names():
-        raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Name one of these.")
-    # asked before the work, because a bench can take hours
+        raise MillraceError("bench", name, ", ".join([*bench_names(), ALL]), "Choose one of these.")
+    # checked first, because a benchmark can take hours
     if json_path and not json_path.parent.is_dir():
-        raise MillraceError("--json", str(json_path), "a file in a folder that exists", "Make the folder first.")
+        raise MillraceError("--json", str(json_path), "a file in a folder that exists", "Create the folder first.")
     if json_path:
         record.read(json_path)
     measured = bench_module(name)
@@ -88,7 +86,7 @@ def bench(
     when = _today_and_commit()
     found = measured.run(quick, **choices)
     records = [replace(r, measured=when, seed=seed or 0) for r in found]
-    # written first: a picture that fails must not cost the figures
+    # written first: if the report fails, the figures are safe
     if json_path:
         record.write(records, json_path)
     _console().print(getattr(measured, "report", record.table)(records))
@@ -101,7 +99,7 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rival
 
     if json_path is None or scenarios:
         allowed = "a file or folder for the figures, and no scenario"
-        raise MillraceError("bench", ALL, allowed, "Say --json FILE; the next run goes on where its figures end.")
+        raise MillraceError("bench", ALL, allowed, "Add --json FILE; the next run continues from its figures.")
     parts = []
     for name in bench_names():
         measured = bench_module(name)
@@ -118,7 +116,7 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rival
 
 
 def _today_and_commit() -> str:
-    """Return the day and what is measured, as ``2013-01-05 3f2a91c``; the day alone where there is no Git."""
+    """Return the day and the commit, as ``2013-01-05 3f2a91c``; only the day without Git."""
     argv = ["git", "rev-parse", "--short", "HEAD"]
     try:
         commit = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, check=False).stdout.strip()
@@ -135,22 +133,22 @@ def _console() -> Console:
 
 
 def _rivals(measured: ModuleType, no_rivals: bool) -> dict[str, bool]:
-    """Return the word on rivals for a part that can do without; the others are measured as always."""
+    """Return ``rivals=False`` if it was asked for and the benchmark supports it."""
     return {"rivals": False} if no_rivals and "rivals" in inspect.signature(measured.run).parameters else {}
 
 
 def _choices(measured: ModuleType, name: str, scenarios: Sequence[str], seed: int | None) -> dict[str, object]:
-    """Return what is passed on to a part's ``run``."""
+    """Return the arguments for a benchmark's ``run``."""
     choices: dict[str, object] = {}
     if seed is not None:
         if "seed" not in inspect.signature(measured.run).parameters:
-            raise MillraceError("--seed", seed, f"none: {name} draws nothing", "Leave it out.")
+            raise MillraceError("--seed", seed, f"none: {name} uses no random numbers", "Leave it out.")
         choices["seed"] = seed
     if scenarios:
         known = getattr(measured, "SCENARIOS", ())
         for scenario in scenarios:
             if scenario not in known:
-                allowed = ", ".join(known) or f"none: {name} is measured as a whole"
-                raise MillraceError("--scenario", scenario, allowed, "Name one of these, or leave it out.")
+                allowed = ", ".join(known) or f"none: {name} has no scenarios"
+                raise MillraceError("--scenario", scenario, allowed, "Choose one of these, or leave it out.")
         choices["scenarios"] = frozenset(scenarios)
     return choices

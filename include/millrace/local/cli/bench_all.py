@@ -1,4 +1,4 @@
-"""Measures every benchmark, one after the other, and goes on where an earlier run ended."""
+"""Run every benchmark, one after the other, and continue where an earlier run ended."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from millrace.places import REPO
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is measured at a time.
+    """One benchmark run.
 
     Attributes:
         bench: The benchmark.
-        scenario: Its scenario; None where it is measured as a whole.
-        seed: Of its runs; 0 for the usual ones.
-        gives: Scenario of its records, where that has another name.
+        scenario: Its scenario; None if the benchmark has no scenarios.
+        seed: Seed of its runs; 0 for the usual ones.
+        gives: Scenario name in its records, if different.
     """
 
     bench: str
@@ -32,28 +32,28 @@ class Measurement:
     gives: str | None = None
 
     def done(self, records: Sequence[Record]) -> bool:
-        """Say whether there is a figure of it."""
+        """Return whether the records contain a figure of it."""
         scenario = self.gives or self.scenario
         of_seed = (r for r in records if (r.bench, r.seed) == (self.bench, self.seed))
         return any(scenario in (None, r.scenario) for r in of_seed)
 
 
 def measure_all(parts: Sequence[Measurement], path: Path, flags: Sequence[str], console: Console) -> int:
-    """Measure what has no figures yet, and add them, part by part.
+    """Run the benchmarks that have no figures yet, and add their figures one by one.
 
-    Each part is a process of its own. Interrupted, the part that runs is lost, and the next run begins with it.
+    Each benchmark runs in its own process. An interrupt loses only the running one; the next run starts with it.
 
     Args:
-        parts: What is measured.
+        parts: The benchmarks to run.
         path: As for ``benchmarks.record.write``.
-        flags: Of the command, for every part.
+        flags: Flags of the command, passed to every benchmark.
         console: Where progress is shown.
 
     Returns:
-        How many parts failed: they have no figures, and are measured again by the next run.
+        How many benchmarks failed. They have no figures; the next run tries them again.
 
     Raises:
-        MillraceError: If a file holds something else.
+        MillraceError: If a file contains something else.
     """
     failed = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -68,7 +68,7 @@ def measure_all(parts: Sequence[Measurement], path: Path, flags: Sequence[str], 
 
 
 def _measured(part: Measurement, path: Path, flags: Sequence[str]) -> bool:
-    """Add a part's figures to the others; False if it failed."""
+    """Add a benchmark's figures to the file; return False if it failed."""
     argv = [sys.executable, "-m", "millrace.local.cli", "bench", part.bench, f"--json={path.resolve()}"]
     return subprocess.run([*argv, *flags, *_options(part)], cwd=REPO, check=False).returncode == 0
 

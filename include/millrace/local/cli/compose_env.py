@@ -1,4 +1,4 @@
-"""The command compose-env: secrets and folders of the shared deployment (docker-compose.yaml)."""
+"""The compose-env command: secrets and folders of the shared deployment (docker-compose.yaml)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from millrace.places import REPO
 OWN = Path("var", "compose")
 SECRETS = OWN / "secrets"
 FOLDERS = ("home/data", "home/mlflow", "pipelines", "driver_secrets", "postgres", "spark")
-"""What containers write to, and where a person puts specs, scripts and drivers' secrets."""
+"""Folders for the containers' data, and for your specs, scripts and drivers' secrets."""
 UNPRIVILEGED = 1000
-"""Whom containers run as where root has called: user and group."""
+"""User and group of the containers if root runs this command."""
 RECOVERY = Path("/millrace/spark")
 
 
 @click.command("compose-env")
-@click.option("--replace", is_flag=True, help="Replace secrets that exist already.")
+@click.option("--replace", is_flag=True, help="Replace existing secrets.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=REPO, hidden=True)
 def compose_env(replace: bool, folder: Path) -> None:
-    """Write .env, and what docker-compose.yaml mounts: files of secrets, and folders, in var/compose.
+    """Write .env, and the secret files and folders in var/compose that docker-compose.yaml mounts.
 
-    Postgres keeps the passwords, and Airflow its users, that they were first started with: replace secrets only with
-    var/compose/postgres.
+    Postgres and Airflow keep the passwords of their first start. If you replace secrets, replace
+    var/compose/postgres too.
     """
     env = folder / ".env"
     if env.exists() and not replace:
-        raise MillraceError(".env", str(env), "no file yet", "Use it as it is, or give --replace.")
+        raise MillraceError(".env", str(env), "no existing file", "Keep it, or add --replace.")
     for name in FOLDERS:
         (folder / OWN / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, content in secret_files(generate()).items():
@@ -54,10 +54,10 @@ def compose_env(replace: bool, folder: Path) -> None:
 
 
 def secret_files(generated: Mapping[str, str]) -> dict[str, str]:
-    """Return what each file of secrets holds, by its name in docker-compose.yaml.
+    """Return the content of each secret file, by its name in docker-compose.yaml.
 
     Args:
-        generated: Fresh values of the stack's own secrets.
+        generated: New values of the stack's own secrets.
     """
     password = generated["admin_password"]
     airflow, mlflow = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""The command decisions: what was decided and why, from the lake alone."""
+"""The command decisions: show decisions and their reasons, read from the lake."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yel
 @click.command()
 @click.argument("pipeline", required=False)
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, the newest."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, newest kept."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print everything that was stored, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored Decisions as JSON.")
 def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
-    """Show what was decided for PIPELINE, or for all, and why; the newest last."""
+    """Show the decisions for PIPELINE, or for all pipelines, and their reasons; newest last."""
     from millrace.model.codec import to_plain
     from millrace.model.contingency import describe
     from millrace.wiring import control_tables
@@ -38,7 +38,7 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([to_plain(d) for d in recent], indent=2))
     elif not recent:
-        click.echo("No decisions yet: a pipeline is first evaluated when its first telemetry arrives.")
+        click.echo("No decisions yet. The first evaluation runs when the first telemetry arrives.")
     else:
         Console().print(table(recent), highlight=False)
         for deployment in tables.deployments.all_latest():
@@ -63,8 +63,8 @@ def table(decisions: list[Decision]) -> Table:
 
 
 def _cells(decision: Decision, several: bool) -> list[Text]:
-    apps = decision.signals.apps if decision.signals else ()
-    slots = " ".join(slots_text(*slots_of(decision, app.app)) for app in apps)
+    apps = [app.app for app in decision.signals.apps] if decision.signals else [c.app for c in decision.changes]
+    slots = " ".join(slots_text(*slots_of(decision, app)) for app in dict.fromkeys(apps))
     return [
         Text(f"{decision.time:%m-%d %H:%M:%S}"),
         *([Text(decision.pipeline)] if several else []),
@@ -76,7 +76,7 @@ def _cells(decision: Decision, several: bool) -> list[Text]:
 
 
 def _must_be_known(pipeline: str, tables: ControlTables) -> None:
-    """Tell a wrong name from a pipeline that has not been evaluated yet; one whose spec is gone counts."""
+    """Raise if no such pipeline exists; a pipeline without a spec that was launched once exists."""
     from millrace.pipelines.catalog import find
 
     if tables.deployments.latest(pipeline) is None:

@@ -1,4 +1,4 @@
-"""The command deployments: every version of what a pipeline is to run, and the spark-submit that starts one."""
+"""The command deployments: show a pipeline's Deployments, and the spark-submit command of one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from millrace.model.errors import MillraceError
 @click.command()
 @click.argument("pipeline")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, the newest."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most this many, newest kept."
 )
 @click.option("--submit", "version", type=click.IntRange(min=1), help="Print the spark-submit command of this version.")
 def deployments(pipeline: str, limit: int, version: int | None) -> None:
-    """Show the versions of what PIPELINE is to run; the newest last."""
+    """Show the Deployments (desired states) of PIPELINE, newest last."""
     from millrace.pipelines.catalog import find
     from millrace.wiring import control_tables, own_reconciler
 
@@ -36,8 +36,8 @@ def deployments(pipeline: str, limit: int, version: int | None) -> None:
         return
     versions = tables.deployments.versions(pipeline, limit)
     if not versions:
-        find(pipeline)  # tells a wrong name from one that was never launched
-        click.echo(f"{pipeline} was never launched: ./millrace trigger {pipeline}")
+        find(pipeline)  # raises if the name is wrong
+        click.echo(f"{pipeline} was never launched. Launch it: ./millrace trigger {pipeline}")
     else:
         Console().print(_table(versions), highlight=False)
 

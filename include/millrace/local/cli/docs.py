@@ -1,4 +1,4 @@
-"""The command docs: the documentation as a site."""
+"""The command docs: build the documentation site."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LOCK = REPO / "docs" / "requirements.lock"
 
 
 @click.command()
-@click.option("--serve", is_flag=True, help="Show it on 127.0.0.1 until Ctrl-C; the search needs that.")
+@click.option("--serve", is_flag=True, help="Serve it on 127.0.0.1 until Ctrl-C; its search needs a server.")
 def docs(serve: bool) -> None:
-    """Build the documentation as a site in var/docs.
+    """Build the documentation site in var/docs.
 
-    Its programs have a lock of their own, docs/requirements.lock; the first call fetches them.
+    The first call downloads the tools pinned in docs/requirements.lock.
     """
     command = [*run_with(VENV, LOCK), "zensical", "build", "--strict"]
     built = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     if built.returncode:
         click.echo(built.stderr.partition("Traceback")[0], err=True)
-        remedy = "Correct what the lines above name; the first call needs a package index."
-        raise MillraceError("docs", f"exit code {built.returncode}", "a site that can be built", remedy)
+        remedy = "Fix the errors above; the first call needs a package index."
+        raise MillraceError("docs", f"exit code {built.returncode}", "a build without errors", remedy)
     click.echo(f"Open {SITE / 'index.html'}")
     if serve:
         with ThreadingHTTPServer((HOST, 0), partial(SimpleHTTPRequestHandler, directory=str(SITE))) as server:

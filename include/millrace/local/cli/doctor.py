@@ -1,4 +1,4 @@
-"""The command doctor: what is wrong with this installation, and what to do about it."""
+"""The command doctor: check this installation and say how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from millrace.wiring import RUNNER_VARIABLE, control_tables, lake
 
 MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}
 WIDTH = 120
-"""Columns where the output is no terminal."""
+"""Columns if the output is not a terminal."""
 Groups = Mapping[str, Sequence[Finding]]
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON.")
 def doctor(as_json: bool) -> int:
-    """Check this installation, and say what to do about what is wrong; exit code 1 where there is a problem."""
+    """Check this installation and say how to fix what is wrong; exit code 1 if there is a problem."""
     groups = examine(Home.from_env())
     if as_json:
         click.echo(json.dumps({name: [asdict(f) for f in found] for name, found in groups.items()}, indent=2))
@@ -40,7 +40,7 @@ def doctor(as_json: bool) -> int:
 
 
 def examine(home: Home) -> Groups:
-    """Make all checks and return what they found, by group; nothing is changed."""
+    """Run all checks and return their findings by group; change nothing."""
     statuses, unreadable = _statuses(home)
     wanted = [status.wanted for status in statuses if status.wanted.kept_running]
     return {
@@ -59,7 +59,7 @@ def examine(home: Home) -> Groups:
             checked("stack", partial(stack.services, home, wanted)),
             checked("ports", partial(stack.ports, home, wanted)),
             checked("cluster", partial(stack.cluster, home, wanted)),
-            # its drivers are processes of another container
+            # the drivers are processes of another container
             checked("runner", partial(stack.runner, home))
             if os.environ.get(RUNNER_VARIABLE)
             else checked("locks", partial(stack.locks, home)),
@@ -90,7 +90,7 @@ def _pipelines(home: Home, statuses: Sequence[PipelineStatus]) -> list[Finding]:
             checks += [partial(pipelines.has_spec, status, specs)]
         if status.wanted.kept_running and status.problem is None:
             checks += [partial(pipelines.circuit, status, home.run / "drivers")]
-            # a stack that is down is said once
+            # a stack that is down is reported once
             if adapted and name in specs:
                 checks += [partial(pipelines.evaluated, status, specs[name], control_tables().lake)]
         found += _told(name, [checked(name, check) for check in checks])
@@ -98,7 +98,7 @@ def _pipelines(home: Home, statuses: Sequence[PipelineStatus]) -> list[Finding]:
 
 
 def _told(name: str, findings: Sequence[Finding]) -> list[Finding]:
-    """Return what needs attention of a pipeline, or in one line that all is well."""
+    """Return a pipeline's warnings and problems, or one line that all is well."""
     bad = [finding for finding in findings if finding.level is not Level.OK]
     return bad or [Finding(name, Level.OK, " ".join(finding.sentence for finding in findings))]
 

@@ -1,4 +1,4 @@
-"""Commands about pipelines: list, launch and change, pause and resume."""
+"""Pipeline commands: list, launch and change, pause and resume."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from millrace.model.errors import MillraceError
 
 KINDS = ("launch", "adapt", "profile")
 ADAPTING = ("approve", "adapt")
-"""DAGs that change a pipeline by themselves, or once a person agrees: a paused one starts no task."""
+"""DAGs that change a pipeline, with or without approval; while paused, they start no task."""
 
 
 @click.command()
 def pipelines() -> int:
-    """List the pipelines: mode, bounds and description; exit code 1 where a spec is wrong."""
+    """List the pipelines with mode, bounds and description; exit code 1 if a spec is invalid."""
     from millrace.optimizers.registry import problems
     from millrace.pipelines.catalog import load_all
 
@@ -38,15 +38,15 @@ def pipelines() -> int:
 @click.command()
 @click.argument("pipeline")
 @click.argument("what", type=click.Choice(KINDS), default="launch")
-@click.option("--slots", type=click.IntRange(min=1), help="Run with this many, whatever the tuner says.")
-@click.option("--dry-run", is_flag=True, help="adapt: decide and record, change nothing.")
+@click.option("--slots", type=click.IntRange(min=1), help="Use this many slots instead of the tuner's choice.")
+@click.option("--dry-run", is_flag=True, help="adapt: decide and record, but change nothing.")
 @click.option("--stop", is_flag=True, help="launch: stop the pipeline at a batch boundary.")
-@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: restore the content of this version.")
+@click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: restore this version's content.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome.")
 def trigger(
     pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
 ) -> int:
-    """Launch PIPELINE, evaluate it (adapt), or count its streams (profile), through its DAG in Airflow."""
+    """Trigger a DAG of PIPELINE: launch it, evaluate it (adapt), or count its input streams (profile)."""
     from millrace.pipelines.catalog import find
 
     spec = find(pipeline)
@@ -57,10 +57,10 @@ def trigger(
 
 
 def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a DAG run from the command line's options.
+    """Return the parameters of a DAG run from the command-line options.
 
     Raises:
-        MillraceError: If an option is given that does not belong to the DAG.
+        MillraceError: If the DAG does not have an option.
     """
     allowed = {"launch": ("--slots", "--stop", "--roll-back-to"), "adapt": ("--slots", "--dry-run"), "profile": ()}
     for option, value in options.items():
@@ -80,7 +80,7 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
 
     api, console = AirflowApi.of(Home.from_env()), Console()
     if not api.has_dag(dag_id):
-        console.print(f"Airflow has not read the spec yet; waiting for {dag_id}, up to two minutes.", highlight=False)
+        console.print(f"Airflow has not read the spec yet; waiting up to two minutes for {dag_id}.", highlight=False)
         api.wait_for_dag(dag_id)
     run_id = api.trigger(dag_id, conf)
     page = f"{api.url}/dags/{dag_id}/runs/{run_id}"
@@ -121,29 +121,29 @@ def resume(pipeline: str) -> None:
 @click.command()
 @click.argument("pipeline")
 def detach(pipeline: str) -> None:
-    """Leave the job of PIPELINE running without Millrace: nobody evaluates, restarts or stops it.
+    """Leave the job of PIPELINE running: Millrace no longer evaluates, restarts or stops it.
 
-    Its driver serves on, and keeps its executors. ./millrace attach takes it back.
+    The driver keeps running with its executors. ./millrace attach takes it back.
     """
     from millrace.control import launch
     from millrace.wiring import control_tables
 
     version = launch.detach(control_tables(), pipeline, getpass.getuser()).version
     click.echo(
-        f"{pipeline} is detached as of version {version}: its job runs on, and nobody evaluates, restarts or stops it. "
-        f"./millrace attach {pipeline} takes it back."
+        f"{pipeline} is detached as of version {version}: its job keeps running, but Millrace no longer evaluates, "
+        f"restarts or stops it. Take it back: ./millrace attach {pipeline}"
     )
 
 
 @click.command()
 @click.argument("pipeline")
 def attach(pipeline: str) -> None:
-    """Take the detached job of PIPELINE back as it runs; where it has ended meanwhile, it is started again."""
+    """Manage the detached job of PIPELINE again, without a restart; if it has ended, start it."""
     from millrace.control import launch
     from millrace.wiring import control_tables
 
     version = launch.attach(control_tables(), pipeline, getpass.getuser()).version
-    click.echo(f"{pipeline} is attached as of version {version}: it is evaluated, and started again where it ends.")
+    click.echo(f"{pipeline} is attached as of version {version}: Millrace evaluates it and restarts it if it ends.")
 
 
 def _set_paused(pipeline: str, paused: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command placement: which executor runs which state partitions, what they cost, and what albic says of it."""
+"""The command placement: show which executor runs which state partitions, their cost, and albic's plan."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from millrace.model.placement import KeyGroups, PlacementPlan
 
 MB = 1e6
 MOST_MOVES = 20
-"""Moves that are shown one by one."""
+"""Moves that are listed."""
 
 
 @click.command()
 @click.argument("pipeline")
 def placement(pipeline: str) -> None:
-    """Show on which executors the state partitions of PIPELINE run, and what a better placement would bring."""
+    """Show which executors run the state partitions of PIPELINE, and how much a better placement would save."""
     from millrace.control.key_groups import key_groups
     from millrace.model.spec import PLACEMENT_OPTIMIZER
     from millrace.optimizers.albic.optimizer import Albic
@@ -31,15 +31,15 @@ def placement(pipeline: str) -> None:
     deployed = tables.deployments.latest(pipeline)
     app = deployed.apps.get(spec.app) if deployed else None
     if app is None:
-        click.echo(f"{pipeline} was never launched: ./millrace trigger {pipeline}")
+        click.echo(f"{pipeline} was never launched. Launch it: ./millrace trigger {pipeline}")
         return
     if app.executor is None:
-        click.echo(f"{pipeline} has no executors (submit.master: local): its state is all in the driver.")
+        click.echo(f"{pipeline} has no executors (submit.master: local); all its state is in the driver.")
         return
     groups = key_groups(spec, tables.lake, utc_now())
     if groups is None:
         click.echo(
-            f"No state partition of {pipeline} was measured lately: it is idle, keeps no state, or does not run."
+            f"{pipeline}: no state partition was measured recently. It is idle, keeps no state, or does not run."
         )
         return
     Console().print(_table(groups), highlight=False)
@@ -49,9 +49,7 @@ def placement(pipeline: str) -> None:
     decision = tables.decisions.last(pipeline)
     said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
     if spec.placement is None:
-        click.echo(
-            "Partitions are spread evenly by number; a section `placement: {}` in the spec has them placed by load."
-        )
+        click.echo("Partitions are spread evenly by number. To place them by load, add `placement: {}` to the spec.")
     elif said and said[0]:
         click.echo(f"albic, {decision.time if decision else '':%H:%M:%S} UTC: {said[0]}.")
     else:
@@ -86,7 +84,7 @@ def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
 
 
 def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
-    """Yield what the best placement within the budget comes to, and its moves."""
+    """Yield the batch time of the best placement within the budget, and its moves."""
     moved = [k for k, (a, b) in enumerate(zip(plan.before, plan.after, strict=True)) if a != b]
     bound = f"no placement makes it less than {plan.bound_s:.1f} s"
     if not moved:
@@ -110,7 +108,7 @@ def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
 
 def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:
     executors = f"{app.executors} executor{'s' * (app.executors != 1)} of {cores} core{'s' * (cores != 1)}"
-    remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes come from others"
+    remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes are remote"
     batches = f"{groups.batches} sampled batch{'es' * (groups.batches != 1)}"
     seconds = groups.stateful_batch_s(app.slots_per_executor)
     return f"On {executors}, the stateful part of a batch takes {seconds:.1f} s ({batches}){remote}."

@@ -1,4 +1,4 @@
-"""The command replay: recorded telemetry through any tuner, beside what was done."""
+"""The command replay: run a tuner on recorded telemetry and compare it with the recorded decisions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ PLACE = "MLFLOW_TRACKING_URI"
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--tuner", help="Registry name of the tuner; the pipeline's own by default.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the tuner; repeatable.")
-@click.option("--since", help="Time of the first evaluation, or how long ago: 2h. By default a day before the last.")
-@click.option("--until", help="Time of the last evaluation, or how long ago; now by default.")
-@click.option("--all", "every", is_flag=True, help="Show every evaluation, not only those with a change.")
+@click.option("--tuner", help="Registry name of the tuner; default: the pipeline's own.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="A tuner option; repeatable.")
+@click.option("--since", help="Time of the first evaluation, or how long ago (2h); default: a day before the last.")
+@click.option("--until", help="Time of the last evaluation, or how long ago; default: now.")
+@click.option("--all", "every", is_flag=True, help="Show every evaluation, not only changes.")
 @click.option("--json", "as_json", is_flag=True, help="Print every evaluation and all figures as JSON.")
-@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it: .png, .svg or .pdf.")
+@click.option(
+    "--figure", type=click.Path(dir_okay=False, path_type=Path), help="Also draw it to a .png, .svg or .pdf file."
+)
 def replay(
     pipeline: str,
     tuner: str | None,
@@ -43,9 +45,9 @@ def replay(
     as_json: bool,
     figure: Path | None,
 ) -> None:
-    """Take what was recorded of PIPELINE through a tuner: what it would have done, beside what was done.
+    """Run a tuner on the recorded telemetry of PIPELINE and compare it with what was done.
 
-    Changes nothing. Where the stack is up, the replay is also logged to MLflow.
+    Changes nothing. If the stack is up, the replay is also logged to MLflow.
     """
     from millrace import wiring
     from millrace.control.timestamps import parse_timestamp
@@ -69,10 +71,10 @@ def replay(
 
 
 def parsed(options: Sequence[str]) -> dict[str, Any]:
-    """Return options given as KEY=VALUE; a value is read as in a spec: 3, 0.5, true, or a word.
+    """Return options given as KEY=VALUE; values are parsed as in a spec: 3, 0.5, true, or a word.
 
     Raises:
-        MillraceError: If one is not of that form.
+        MillraceError: If an option does not have this form.
     """
     values = {}
     for text in options:
@@ -115,7 +117,7 @@ def _why(result: EvaluationResult) -> Text:
 
 
 def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluation]:
-    """Return the evaluations at which something was changed, or would have been, or a guard kept it from being."""
+    """Return the evaluations that changed something, would have changed something, or were vetoed by a guard."""
     return [
         evaluation
         for evaluation in evaluations
@@ -154,21 +156,21 @@ def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | No
     if shown:
         console.print(table(shown), highlight=False)
     else:
-        console.print("Slots were never changed, and would never have been.")
+        console.print("The slots never changed, and would not have changed.")
     if backtest.modelled:
-        console.print("~ other slots ran than recorded: load as recorded, ability and backlog modelled", style="dim")
+        console.print("~ slots differ from the recording: throughput and backlog are modelled", style="dim")
     if not every and len(shown) < len(backtest.evaluations):
         console.print(
-            f"{len(backtest.evaluations) - len(shown)} evaluations without a change are left out; --all shows them."
+            f"{len(backtest.evaluations) - len(shown)} evaluations without a change are hidden; --all shows them."
         )
     console.print()
     console.print(figures(backtest), highlight=False)
     console.print()
     console.print(summary(backtest), highlight=False, markup=False)
     if figure is not None:
-        console.print(f"The picture is in {figure}.", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"The figure is in {figure}.", highlight=False, markup=False, soft_wrap=True)
     if run_id is not None:
-        console.print(f"Logged to MLflow as run {run_id} of the experiment {backtest.pipeline}.", highlight=False)
+        console.print(f"Logged to MLflow as run {run_id} of experiment {backtest.pipeline}.", highlight=False)
 
 
 def _options_text(options: Mapping[str, Any]) -> str:
@@ -176,7 +178,7 @@ def _options_text(options: Mapping[str, Any]) -> str:
 
 
 def _log(backtest: Backtest) -> str | None:
-    """Log to the MLflow that the environment names, or else to that of the stack, where it is up."""
+    """Log to the MLflow that the environment names, otherwise to the stack's if it is up."""
     from millrace.local.stack import lifecycle, secrets
     from millrace.local.stack.services import client_env
     from millrace.reporting.replay_report import log_replay

@@ -1,4 +1,4 @@
-"""The command test: style, types and tests, stage by stage."""
+"""The command test: check style and types and run the tests, stage by stage."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ PROCESSES = {
     "spark": ("-n", "2", "--dist", "worksteal"),
     "airflow": ("-n", "2", "--dist", "loadfile"),
 }
-"""Stages that run in two processes, each with an Airflow home and a Spark session of its own. The end-to-end stage
-starts whole stacks, which use all processors anyway. The Spark tests differ so much in length that whole files would
-leave one process idle for minutes."""
+"""Stages that run in two processes, each with its own Airflow home and Spark session. The end-to-end stage starts
+whole stacks, which use all processors anyway. The Spark tests differ so much in length that distributing whole files
+would leave one process idle for minutes."""
 CHECKS = {
     "style": ("ruff", "check", "."),
     "types": ("mypy",),
 }
 WAITING, PATIENT = "e2e", "research"
-"""The first stage waits most of the time, for services, batches and the demo's day. The second runs alongside, at low
-priority."""
+"""The first stage spends most of its time waiting for services, batches and the demo. The second runs next to it, at
+low priority."""
 NO_TESTS = 5
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that live for seconds: a third less processor time in all."""
+"""For JVMs that live for seconds; saves a third of all processor time."""
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """How a stage went.
+    """Result of a stage.
 
     Args:
         stage: Its name.
-        code: Exit code; 0 is good.
+        code: Exit code; 0 is success.
         took_s: Seconds.
-        counts: How many tests passed, failed, were skipped.
+        counts: Number of tests that passed, failed and were skipped.
         failed: Ids of the failed tests.
     """
 
@@ -77,23 +77,23 @@ class StageResult:
     "stages",
     multiple=True,
     type=click.Choice([*CHECKS, *STAGES]),
-    help="Only this stage; may be given several times.",
+    help="Run only this stage; repeatable.",
 )
-@click.option("--slow", is_flag=True, help="Also those that take long: kills on a real cluster, the demo.")
-@click.option("--research", is_flag=True, help="Also the tests of what only benchmarks need.")
+@click.option("--slow", is_flag=True, help="Also run the slow tests: kills on a real cluster, the demo.")
+@click.option("--research", is_flag=True, help="Also run the tests of code that only benchmarks use.")
 @click.option(
-    "--platforms", is_flag=True, help="Also a pipeline's day on YARN, Kafka, a bucket, other Airflows: an hour."
+    "--platforms", is_flag=True, help="Also run the tests on YARN, Kafka, a bucket and other Airflow versions: an hour."
 )
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pytest_args: Sequence[str]) -> int:
-    """Run style, types and tests; PYTEST_ARGS such as -k NAME or a path select among the tests.
+    """Check style and types and run the tests; PYTEST_ARGS such as -k NAME or a path select tests.
 
-    Of named stages and selected tests the slow ones run too. The tools of tests have a lock of their own,
-    tests/requirements.lock; the first call fetches them.
+    Named stages and selected tests include slow tests. The first call downloads the tools pinned in
+    tests/requirements.lock.
     """
     console = Console(stderr=True)
     setup.ensure_packages(LOCK)
-    # who selects tests wants those, of whatever stage, and not the checks
+    # selected tests run whatever their stage, without the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
     extra = {"research": research, "platforms": platforms}
     wanted = stages or [stage for stage in everything if extra.get(stage, True) or pytest_args]
@@ -104,7 +104,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pyt
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as home, ThreadPoolExecutor(1) as beside:
         env = _environment(Path(home), few_examples=not (stages or pytest_args))
         background = [beside.submit(_check, stage) for stage in CHECKS if stage in wanted]
-        if "style" in wanted:  # takes a second, types a minute
+        if "style" in wanted:  # takes a second, types take a minute
             outcomes.append(_print_output(console, background.pop(0)))
         both = {WAITING, PATIENT} <= set(wanted)
         for stage in (s for s in STAGES if s in wanted):
@@ -127,10 +127,10 @@ def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pyt
 
 
 def _environment(home: Path, few_examples: bool) -> dict[str, str]:
-    """Keep tests off the user's own Millrace, give them Spark, and say how many examples prove a property."""
+    """Return the tests' environment: a home of their own, Spark, and the number of examples per property."""
     data = REPO.parent / "shared" / "data"
     variables = {"MILLRACE_DATA": str(data), **os.environ, LAKE_VARIABLE: ""}
-    # otherwise hundreds of processes, among them drivers and Spark's workers, compile all that they import
+    # otherwise hundreds of processes, such as drivers and Spark's workers, compile all their imports
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     return {
         **variables,
@@ -143,7 +143,7 @@ def _environment(home: Path, few_examples: bool) -> dict[str, str]:
 
 
 def _check(stage: str) -> tuple[StageResult, str]:
-    """Run a check and return its output, too: it runs next to tests, whose output it must not break."""
+    """Run a check and return its output, to be printed later: tests print meanwhile."""
     started = time.monotonic()
     argv = [sys.executable, "-m", *CHECKS[stage]]
     ended = subprocess.run(argv, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -165,7 +165,7 @@ def _pytest(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str])
 
 
 def _pytest_beside(stage: str, marks: str, args: Sequence[str], env: Mapping[str, str]) -> tuple[StageResult, str]:
-    """Run a stage at low priority, and return its output, too."""
+    """Run a stage at low priority and also return its output."""
     with tempfile.TemporaryDirectory() as scratch:
         report, started = Path(scratch) / "report.xml", time.monotonic()
         ended = subprocess.run(
@@ -193,7 +193,7 @@ def _result(stage: str, code: int, started: float, report: Path) -> StageResult:
 def _read(report: Path) -> tuple[dict[str, int], tuple[str, ...]]:
     if not report.is_file():
         return {}, ()
-    # written by our own pytest a moment ago
+    # our own pytest has just written it
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))  # noqa: S314
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     failed = []

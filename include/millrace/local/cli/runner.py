@@ -1,4 +1,4 @@
-"""The command runner: it owns the drivers of the shared deployment, which must outlive Airflow's containers."""
+"""The command runner: start and stop the drivers of the shared deployment; they outlive Airflow's containers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from millrace.lake.control_tables import ControlTables
 
 PATIENCE_S = 5.0
-"""How long a round watches a start, which goes on by itself: whoever ends the runner waits for its rounds."""
+"""How long a round watches a start. The start continues without it; a stop of the runner waits for rounds."""
 
 log = logging.getLogger("millrace.runner")
 
 
 @click.command()
-@click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
 @click.option(
-    "--stop-drivers", is_flag=True, help="Stop the drivers too when asked to end: a container's end would kill them."
+    "--every", "every_s", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between rounds."
+)
+@click.option(
+    "--stop-drivers", is_flag=True, help="Stop the drivers with the runner; the end of its container would kill them."
 )
 def runner(every_s: float, stop_drivers: bool) -> None:
-    """Make every launched pipeline run its latest Deployment, until asked to end; the drivers run on by default."""
+    """Keep every launched pipeline on its latest Deployment until stopped; the drivers keep running by default."""
     from millrace.drivers.delegated_reconciler import show_life
     from millrace.lake.migration import migrate_all
     from millrace.wiring import control_tables
@@ -55,10 +57,10 @@ def runner(every_s: float, stop_drivers: bool) -> None:
 
 
 class Rounds:
-    """One round a pipeline at a time, so that one pipeline's slow start does not hold up the others.
+    """At most one round per pipeline at a time; a slow start does not delay the other pipelines.
 
     Args:
-        run_dir: The run folder shared with those who wait for the runner.
+        run_dir: The run folder, shared with the processes that wait for the runner.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -67,7 +69,7 @@ class Rounds:
         self._reconcilers: dict[str, tuple[str, Reconciler]] = {}
 
     def start_due(self, pool: ThreadPoolExecutor, tables: ControlTables) -> None:
-        """Start a round of every pipeline that has none under way."""
+        """Start a round of every pipeline whose last round has ended."""
         try:
             latest = tables.deployments.all_latest()
         except MillraceError as error:
@@ -79,7 +81,7 @@ class Rounds:
                 self._at_work[name] = pool.submit(self._round, name, deployment.version)
 
     def stop_drivers(self) -> None:
-        """Stop the drivers of all pipelines at once, each at a batch boundary; no round may be under way."""
+        """Stop the drivers of all pipelines in parallel, each at a batch boundary; no round may be running."""
         with ThreadPoolExecutor(max_workers=max(1, len(self._reconcilers))) as pool:
             for name, future in [(n, pool.submit(r.stop_drivers)) for n, (_, r) in self._reconcilers.items()]:
                 try:
@@ -97,7 +99,7 @@ class Rounds:
             for change in changes:
                 log.info("%s version %s: %s %s", name, change.to_version, change.outcome.value, change.error or "")
             if any(change.outcome is Outcome.OPEN for change in changes):
-                return  # its start goes on
+                return  # still starting
             problem, running = reconciler.problem(), reconciler.running()
         except (NotReady, Conflict) as outcome:
             log.info("%s", outcome)
@@ -111,9 +113,9 @@ class Rounds:
         write_status(self._run_dir, name, version, problem, running=running)
 
     def _reconciler(self, name: str) -> Reconciler:
-        """Return the pipeline's reconciler, kept between rounds: it waits for the processes it started.
+        """Return the pipeline's reconciler, kept between rounds because it waits for the processes it started.
 
-        Each has tables of its own, as rounds are threads and a lake's handles belong to one.
+        Each has its own tables: rounds are threads, and a lake's handles belong to one thread.
         """
         from millrace.pipelines.catalog import find
         from millrace.wiring import control_tables, own_reconciler

@@ -1,4 +1,4 @@
-"""The commands of the local stack: set it up, start and stop it, read its logs, run the demo."""
+"""Commands of the local stack: set it up, start and stop it, read its logs, run the demo."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from millrace.wiring import LAKE_VARIABLE
 @click.command()
 @click.argument("connectors", nargs=-1, type=click.Choice(sorted(CONNECTORS)))
 def setup(connectors: tuple[str, ...]) -> None:
-    """Set up all that a command may need: packages, jars, those of CONNECTORS too, and Spark's class archive."""
+    """Install packages, jars (also those of CONNECTORS) and Spark's class archive."""
     set_up(connectors)
-    click.echo("millrace: set up")
+    click.echo("millrace: setup complete")
 
 
 @click.command()
@@ -34,7 +34,7 @@ def setup(connectors: tuple[str, ...]) -> None:
     "--wait", "wait_s", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds to wait."
 )
 def up(wait_s: float) -> None:
-    """Start Airflow, MLflow and a Spark cluster on this machine and wait until every part is healthy."""
+    """Start Airflow, MLflow and a Spark cluster on this machine and wait until all are healthy."""
     home = Home.from_env()
     ensure_spark()
     specs, _ = load_all()
@@ -49,7 +49,7 @@ def up(wait_s: float) -> None:
 
 
 def migrate_lake() -> None:
-    """Bring a lake of an earlier version to the present schema."""
+    """Migrate a lake of an earlier version to the current schema."""
     from millrace.lake.migration import migrate_all
     from millrace.wiring import control_tables
 
@@ -57,7 +57,7 @@ def migrate_lake() -> None:
 
 
 def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
-    """Bring the stack up, naming the parts that are still to come."""
+    """Start the stack and show the services that are not yet healthy."""
     console = Console(stderr=True)
     with console.status("Starting the stack ...") as shown:
 
@@ -69,7 +69,7 @@ def start_with_progress(home: Home, wait_s: float = 300.0) -> StackRecord:
 
 
 def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
-    """Tell where the pages are and where the password is."""
+    """Print the addresses, the user and the path of the password file."""
     pages = addresses(home, record.ports)
     console.print(f"  Airflow  {pages['airflow']}\n  MLflow   {pages['mlflow']}", highlight=False, soft_wrap=True)
     console.print(f"  user {pages['user']}, password in {pages['password_file']}", highlight=False, soft_wrap=True)
@@ -77,20 +77,20 @@ def print_addresses(console: Console, home: Home, record: StackRecord) -> None:
 
 @click.command()
 def down() -> None:
-    """Stop the local stack, and whatever a killed one left behind; jobs run on."""
+    """Stop the local stack and anything a killed stack left behind; jobs keep running."""
     home = Home.from_env()
     with Console(stderr=True).status("Stopping the stack ..."):
         stopped = lifecycle.down(home)
     click.echo("The stack is down." if stopped else "The stack was not up.")
     for name in jobs_left(home):
         click.echo(
-            f"{name} keeps running; on the embedded cluster it waits for the next ./millrace up. To stop it at a batch "
-            f"boundary: ./millrace up, ./millrace trigger {name} --stop"
+            f"{name} keeps running; on the embedded cluster it waits for the next ./millrace up. "
+            f"To stop it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop"
         )
 
 
 def jobs_left(home: Home) -> list[str]:
-    """Name the pipelines whose drivers run, stack or no stack."""
+    """Return the pipelines with a running driver; the stack need not be up."""
     from millrace.run_folder.discovery import find
 
     records = home.run / "drivers"
@@ -110,7 +110,7 @@ def logs(name: str, lines: int, follow: bool) -> None:
     files = log_files(Home.from_env())
     if name not in files:
         allowed = ", ".join(files) or "none yet"
-        raise MillraceError("log", name, allowed, "Name one of these; ./millrace up makes the stack's.")
+        raise MillraceError("log", name, allowed, "Choose one of these; ./millrace up creates the stack's logs.")
     for line in tail(files[name], lines):
         click.echo(line)
     if follow:
@@ -128,19 +128,19 @@ def _follow(path: Path) -> None:
 
 
 @click.command()
-@click.option("--days", default=0.9, show_default=True, help="Replayed days, or a part of one.")
-@click.option("--day-s", default=360.0, show_default=True, help="Seconds a replayed day takes.")
+@click.option("--days", default=0.9, show_default=True, help="Days to replay; fractions allowed.")
+@click.option("--day-s", default=360.0, show_default=True, help="Seconds per replayed day.")
 @click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
-@click.option("--fold-days", default=14, show_default=True, help="Days of flights laid over one replayed day.")
+@click.option("--fold-days", default=14, show_default=True, help="Days of flights merged into one replayed day.")
 @click.option(
     "--source", type=click.Choice(["delta", "kafka"]), default="delta", show_default=True, help="What the job reads."
 )
-@click.option("--keep", is_flag=True, help="Leave the stack and the job up at the end.")
-@click.option("--down", is_flag=True, help="Only stop what --keep left up.")
+@click.option("--keep", is_flag=True, help="Leave the stack and the job running at the end.")
+@click.option("--down", is_flag=True, help="Stop what --keep left running, and do nothing else.")
 def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str, keep: bool, down: bool) -> int:
-    """Replay a day of flights of 2013 and watch a real Spark job grow and shrink with them.
+    """Replay a day of flights of 2013 and watch a real Spark job scale up and down with them.
 
-    Exit code 0 only if the job scaled up, scaled down, caught up, and its results equal a batch computation.
+    Exit code 0 if the job scaled up, scaled down, caught up, and its results equal a batch computation.
     """
     from millrace.local.demo.demo_env import KAFKA_EXAMPLES, DemoEnv, SourceKind
     from millrace.local.demo.run import Demo
@@ -155,7 +155,7 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str
         return 0
     ensure_spark()
     clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
-    # everything the demo starts lives in its own home and knows no other pipeline
+    # everything the demo starts uses the demo's own home and sees no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)
     for variable in (FOLDERS_VARIABLE, LAKE_VARIABLE):
         os.environ.pop(variable, None)

@@ -1,4 +1,4 @@
-"""The command status: how the stack and the pipelines are, as data and as tables."""
+"""The command status: the state of the stack and the pipelines, as JSON or as tables."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from millrace.run_folder.driver_records import ENDED, DriverRecord
 
 
 @click.command()
-@click.option("--storage", is_flag=True, help="Show what the lake and the other folders hold instead.")
+@click.option("--storage", is_flag=True, help="Show the size of the lake and of other folders instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(storage: bool, as_json: bool) -> int:
-    """Show how the stack and the pipelines are; exit code 1 where something needs attention."""
+    """Show the state of the stack and the pipelines; exit code 1 if something needs attention."""
     from millrace.wiring import lake, table_keep_days
 
     home = Home.from_env()
@@ -52,10 +52,10 @@ def status(storage: bool, as_json: bool) -> int:
 
 
 def stack_status(home: Home) -> Status:
-    """Return how the stack's services are."""
+    """Return the state of the stack's services."""
     record = lifecycle.status(home)
     if record is None:
-        return Status({"running": False, "healthy": False}, "The stack is down; ./millrace up starts it.")
+        return Status({"running": False, "healthy": False}, "The stack is down. Start it: ./millrace up")
     table = Table("service", "state", "for", "pid", "restarts", title="Stack", title_justify="left", box=None)
     services: dict[str, Any] = {}
     for name, service in record.services.items():
@@ -74,7 +74,7 @@ def stack_status(home: Home) -> Status:
     if record.running:
         below = f"Airflow {pages['airflow']}, MLflow {pages['mlflow']}"
     else:
-        below = "Its supervisor was killed; ./millrace down or up cleans up."
+        below = "The supervisor was killed. Clean up with ./millrace down, or start again with ./millrace up."
     return Status(data, Group(table, below), record.healthy)
 
 
@@ -84,12 +84,12 @@ def _age(since: float) -> str:
 
 
 def pipelines_status(home: Home) -> Status:
-    """Return how every pipeline that was ever launched is, and its drivers."""
+    """Return the state of every pipeline that was ever launched, and of its drivers."""
     from millrace.wiring import control_tables
 
     pipelines = pipeline_statuses(control_tables(), home.run / "drivers")
     if not pipelines:
-        return Status({}, "\nNo pipeline was launched yet; ./millrace trigger NAME launches one.")
+        return Status({}, "\nNo pipeline was launched yet. Launch one: ./millrace trigger NAME")
     table = Table(title="Pipelines", title_justify="left", box=None)
     for column in ("pipeline", "wanted", "driver", "last batch"):
         table.add_column(column, no_wrap=True)
@@ -102,16 +102,16 @@ def pipelines_status(home: Home) -> Status:
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """One pipeline.
+    """State of one pipeline.
 
     Attributes:
         wanted: Its newest Deployment.
-        drivers: Drivers that are alive, newest first; else the last one that was.
+        drivers: Live drivers, newest first; otherwise the last driver.
         change: Its newest reconfiguration.
         decision: Time, action and sentence of its newest Decision; None before the first.
-        problem: Why the pipeline or a query of it does not run although it should; None if all is well.
-        changed: What of its spec and script has changed and was not taken over; None if nothing has.
-        unreported: Why its changes do not reach MLflow; None if they do.
+        problem: Why the pipeline or one of its queries does not run although it should; None if all is well.
+        changed: Changes of its spec and script that were not applied yet; None without changes.
+        unreported: Why its changes are not logged to MLflow; None if they are.
     """
 
     wanted: Deployment
@@ -123,7 +123,7 @@ class PipelineStatus:
     unreported: ReportProblem | None = None
 
     def as_plain(self) -> dict[str, Any]:
-        """Return it as JSON-able types."""
+        """Return the state as JSON-able types."""
         return {
             "running": self.wanted.running,
             "detached": self.wanted.detached,
@@ -140,23 +140,23 @@ class PipelineStatus:
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
-        """Return it as a table's row: pipeline, wanted, driver, last batch, last decision."""
+        """Return the state as a table row: pipeline, wanted, driver, last batch, last decision."""
         now = now or datetime.now(UTC)
         drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
-        # the last Decision of a pipeline that was stopped is about what no longer runs
+        # the last Decision of a stopped pipeline is about a job that no longer runs
         stopped = self.wanted.state == "stopped"
-        start = f"Stopped by {self.wanted.author}; ./millrace trigger {self.wanted.pipeline} starts it."
+        start = f"Stopped by {self.wanted.author}. Start it: ./millrace trigger {self.wanted.pipeline}"
         sentence = self.problem or self.changed or (start if stopped else (self.decision or {}).get("sentence", ""))
         if self.unreported is not None:
             since = f"{self.unreported.time:%Y-%m-%d %H:%M} UTC"
-            sentence = f"{sentence} Changes do not reach MLflow since {since}: {self.unreported.problem}".strip()
+            sentence = f"{sentence} Changes are not logged to MLflow since {since}: {self.unreported.problem}".strip()
         return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
 
 
 def _told(wanted: Deployment, now: datetime) -> str:
-    """Return what is wanted of a pipeline, in a few words."""
+    """Return a pipeline's desired state in a few words."""
     if wanted.finished is not None:
         day = "at " if wanted.finished.date() == now.date() else f"{wanted.finished:%m-%d} "
         return f"finished {day}{wanted.finished:%H:%M}"
@@ -168,7 +168,7 @@ def _told(wanted: Deployment, now: datetime) -> str:
 
 
 def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStatus]:
-    """Return every pipeline that was ever launched.
+    """Return the state of every pipeline that was ever launched.
 
     Args:
         tables: The control tables.
@@ -194,12 +194,12 @@ def _pipeline_status(
     failed = driver_records.query_failures(run_dir, wanted.pipeline, wanted.apps)
     problem = wiring.problem(wanted, tables.deployments) or " ".join(f.sentence for f in failed) or None
     update = None if spec is None else spec_update(spec, wanted)
-    changed = None if update is None else f"{update.sentence}; ./millrace trigger {wanted.pipeline} takes it over now."
+    changed = None if update is None else f"{update.sentence}; apply it now: ./millrace trigger {wanted.pipeline}"
     unreported = tables.report_problems.current(wanted.pipeline)
     return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported)
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:
-    """Return the drivers whose process is alive, whatever their record says; else the newest record."""
+    """Return the drivers whose process is alive, whatever their record says; otherwise the newest record."""
     alive = [r for r in records if r.state not in ENDED and (p := python_driver(r)) and p.alive()]
     return tuple(alive) or tuple(r for r in records[:1] if r.state in ENDED)

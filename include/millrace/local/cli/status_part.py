@@ -1,4 +1,4 @@
-"""A part of what ``./millrace status`` shows."""
+"""One part of the output of ``./millrace status``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Status:
     Attributes:
         data: What ``--json`` prints.
         table: What a person sees.
-        well: Whether nothing in it needs attention.
+        well: True if nothing in it needs attention.
     """
 
     data: Any

@@ -1,4 +1,4 @@
-"""What ``./millrace status --storage`` shows: how much is kept, of what age, and what maintenance did last."""
+"""The output of ``./millrace status --storage``: size and age of what is kept, and the last maintenance."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NEVER = "not yet"
 
 
 def storage_status(home: Home, lake: Lake, keep_days: Mapping[str, int | None], now: datetime | None = None) -> Status:
-    """Return how much the lake's tables and the other folders of a home hold.
+    """Return the size of the lake's tables and of the home's other folders.
 
     Args:
         home: The home.
         lake: Its lake.
-        keep_days: Days that rows of each table are kept; None for good.
-        now: The present (UTC).
+        keep_days: Days that rows of each table are kept; None: permanently.
+        now: The current time (UTC).
 
     Raises:
         MillraceError: If a table's log cannot be read.
@@ -41,8 +41,8 @@ def storage_status(home: Home, lake: Lake, keep_days: Mapping[str, int | None], 
         held.add_row(name, *_held(of, keep_days[name]))
         done.add_row(name, *_done(of, now))
     rows, disk_bytes = (sum(getattr(of, what) for of in tables.values()) for what in ("rows", "disk_bytes"))
-    held.add_row("together", f"{rows:,}", size(disk_bytes), style="bold")
-    others = _table("Beside the lake", "folder", "on disk")
+    held.add_row("total", f"{rows:,}", size(disk_bytes), style="bold")
+    others = _table("Other folders", "folder", "on disk")
     for folder, count in folders.items():
         others.add_row(folder, size(count))
     data: dict[str, Any] = {
@@ -62,7 +62,7 @@ def _table(title: str, first: str, *columns: str) -> Table:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes for a person, such as ``1.5 MB``."""
+    """Return a readable number of bytes, such as ``1.5 MB``."""
     value, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if value < 1000 or unit == "TB":
@@ -82,7 +82,7 @@ def _held(held: TableStorage, keep_days: int | None) -> list[str]:
         size(held.disk_bytes),
         f"{held.log_entries:,}",
         "" if held.oldest is None else held.oldest.isoformat(),
-        "for good" if keep_days is None else f"{keep_days} days",
+        "permanently" if keep_days is None else f"{keep_days} days",
     ]
 
 

@@ -1,1 +1,1 @@
-"""The demo: one replayed day, watched, checked against a batch computation, and written up as a report."""
+"""The demo: replay one day, watch it, check it against a batch computation, and write a report."""

@@ -1,4 +1,4 @@
-"""The run as three pictures over one time axis: rate and capacity, slots, backlog."""
+"""The run as three charts over one time axis: rate and capacity, slots, backlog."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ RATE_WINDOW_S = 4.0
 RATE, ABILITY, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6834", "#898781"
 GRID, TEXT = "#e1e0d9", "#52514e"
 CLEAR = "rgba(0,0,0,0)"
-"""The page's colour, light or dark; it also says what its texts are drawn in."""
+"""Transparent: the page shows through, light or dark. The page also sets the text colour."""
 UP, DOWN = "triangle-up", "triangle-down"
 
 
 def chart(timeline: Timeline, max_lag_s: float) -> go.Figure:
-    """Return the picture of a run.
+    """Return the chart of a run.
 
     Args:
         timeline: The run.
-        max_lag_s: The objective's latency goal; where it was missed, the backlog is marked.
+        max_lag_s: The objective's latency goal; the backlog is marked while the goal is missed.
     """
     figure = make_subplots(
         rows=3,
@@ -34,7 +34,7 @@ def chart(timeline: Timeline, max_lag_s: float) -> go.Figure:
         shared_xaxes=True,
         vertical_spacing=0.06,
         row_heights=[0.4, 0.28, 0.32],
-        subplot_titles=("Rows a second", "Slots", "Rows waiting"),
+        subplot_titles=("Rows per second", "Slots", "Rows waiting"),
     )
     times = np.arange(0.0, timeline.length_s + GRID_S, GRID_S)
     hover = {"customdata": [clock(t) for t in times]}
@@ -50,10 +50,10 @@ def chart(timeline: Timeline, max_lag_s: float) -> go.Figure:
 def _rates(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any]) -> None:
     rate = np.maximum(timeline.rate(times, RATE_WINDOW_S), 0)
     area = {"fill": "tozeroy", "fillcolor": "rgba(42,120,214,0.12)", "line": {"color": RATE, "width": 2}}
-    template = "%{customdata}  %{y:.0f} rows/s come<extra></extra>"
+    template = "%{customdata}  %{y:.0f} rows/s arrive<extra></extra>"
     figure.add_scatter(x=times, y=rate, name="event rate", hovertemplate=template, **area, **hover, row=1, col=1)
     sustained = throughput_over_time(timeline, times)
-    template = "%{customdata}  %{y:.0f} rows/s can be sustained<extra></extra>"
+    template = "%{customdata}  %{y:.0f} rows/s sustainable<extra></extra>"
     figure.add_scatter(
         x=times, y=sustained, name="sustainable throughput of the slots in use", connectgaps=False,
         line={"color": ABILITY, "width": 2, "shape": "hv"}, hovertemplate=template, **hover, row=1, col=1,
@@ -61,9 +61,9 @@ def _rates(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
 
 
 def throughput_over_time(timeline: Timeline, times: Any) -> Any:
-    """Return the sustainable throughput of the slots that served at each time, as measured at the nearest evaluation.
+    """Return the sustainable throughput of the slots in use at each time, as measured at the nearest evaluation.
 
-    Where the slots in use were never measured, it is NaN: the picture has a gap there, not a guess.
+    NaN if the slots in use were never measured: the chart shows a gap instead of a guess.
     """
     slots, found = timeline.slots(times), np.full(times.shape, np.nan)
     for level in np.unique(timeline.capacity_slots):
@@ -88,7 +88,7 @@ def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
 def _backlog(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any], max_lag_s: float) -> None:
     waiting = np.maximum(timeline.arrived(times) - timeline.processed(times), 0)
     oldest = timeline.oldest_waiting_s(times)
-    template = "%{customdata}  %{y:,.0f} rows wait<br>the oldest for %{text} s<extra></extra>"
+    template = "%{customdata}  %{y:,.0f} rows waiting<br>oldest: %{text} s<extra></extra>"
     figure.add_scatter(
         x=times, y=waiting, name="backlog", line={"color": BACKLOG, "width": 2}, fill="tozeroy",
         fillcolor="rgba(235,104,52,0.10)", text=[f"{age:.0f}" for age in oldest], hovertemplate=template,
@@ -97,7 +97,7 @@ def _backlog(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str,
     behind = np.where(oldest > max_lag_s, waiting, np.nan)
     if not np.isnan(behind).all():
         figure.add_scatter(
-            x=times, y=behind, name=f"behind: the oldest waits over {max_lag_s:g} s", hoverinfo="skip",
+            x=times, y=behind, name=f"behind: oldest row waits over {max_lag_s:g} s", hoverinfo="skip",
             line={"color": "#d03b3b", "width": 4}, row=3, col=1,
         )  # fmt: skip
 
@@ -148,6 +148,6 @@ def _style(figure: go.Figure, timeline: Timeline) -> None:
         hoverlabel={"align": "left", "bgcolor": "white"},
         modebar={"bgcolor": CLEAR, "color": QUIET, "activecolor": SLOTS},
     )
-    # inside their plots: above them are the decisions' numbers
+    # inside their plots: the space above them is used by the decisions' numbers
     font = {"size": 14, "color": TEXT}
     figure.update_annotations(selector={"font": {"size": 16}}, x=0.01, xanchor="left", yanchor="top", font=font)

@@ -1,4 +1,4 @@
-"""What a run must have shown: the demo succeeds only if all of it holds."""
+"""The demo's checks: it succeeds only if all of them pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.local.demo.timeline import Span, Timeline
 
 @dataclass(frozen=True)
 class Check:
-    """One claim, whether it held, and what shows it."""
+    """One claim, whether it held, and the evidence."""
 
     claim: str
     held: bool
@@ -26,8 +26,8 @@ def checks(timeline: Timeline, comparison: Comparison | None, problem: str | Non
 
     Args:
         timeline: The run.
-        comparison: The results against a batch computation; None if it could not be made.
-        problem: Why the run ended early, None if it came to its end.
+        comparison: The results compared with a batch computation; None if there are no results.
+        problem: Why the run ended early; None if it finished.
     """
     return (
         _ended(problem),
@@ -39,28 +39,28 @@ def checks(timeline: Timeline, comparison: Comparison | None, problem: str | Non
 
 
 def passed(checks: tuple[Check, ...]) -> bool:
-    """Say whether every check held."""
+    """Return whether every check passed."""
     return all(check.held for check in checks)
 
 
 def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
-    """Return each change of slots that a decision made and that became ready: the driver before and after."""
+    """Return the driver before and after each change of slots that a decision made and that became ready."""
     by_version = {c.to_version for c in timeline.changes if c.decision_id}
     ready = [s for s in timeline.spans if s.ready_s is not None]
     return [(a, b) for a, b in pairwise(ready) if b.version in by_version and a.slots != b.slots]
 
 
 def _ended(problem: str | None) -> Check:
-    return Check("The run finished", problem is None, problem or "the feed ended and everything was processed")
+    return Check("The run finished", problem is None, problem or "the feed ended and all rows were processed")
 
 
 def _scaled(timeline: Timeline, *, up: bool) -> Check:
     changes = steps(timeline)
     first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
-    wanted = changes if up else changes[first_up:]  # down counts only after up: "up and down again"
+    wanted = changes if up else changes[first_up:]  # a scale-down counts only after a scale-up
     matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
     text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching)
-    return Check("It scaled up by itself" if up else "It scaled down again", bool(matching), text or "no such change")
+    return Check("It scaled up automatically" if up else "It scaled down again", bool(matching), text or "it never did")
 
 
 def _caught_up(timeline: Timeline) -> Check:
@@ -68,8 +68,8 @@ def _caught_up(timeline: Timeline) -> Check:
     waiting = int((timeline.arrived(end) - timeline.processed(end))[0])
     came = int(timeline.arrived(end)[0])
     if not came:
-        return Check("It caught up", False, "no row arrived")
-    detail = f"all {came:,} rows processed" if waiting <= 0 else f"{waiting:,} of {came:,} rows still wait"
+        return Check("It caught up", False, "no rows arrived")
+    detail = f"all {came:,} rows processed" if waiting <= 0 else f"{waiting:,} of {came:,} rows are still waiting"
     return Check("It caught up", waiting <= 0, detail)
 
 
@@ -80,8 +80,9 @@ def _equal(comparison: Comparison | None) -> Check:
     if comparison.equal:
         open_rows = comparison.rows - comparison.closed_rows
         rest = f"; {open_rows:,} in windows still open" if open_rows else ""
-        return Check(claim, True, f"{comparison.closed_rows:,} flights in {comparison.groups:,} rows, each once{rest}")
-    counts = {"lost": comparison.lost, "doubled": comparison.doubled, "foreign": comparison.foreign}
+        counted = f"{comparison.closed_rows:,} flights in {comparison.groups:,} rows, each counted once"
+        return Check(claim, True, f"{counted}{rest}")
+    counts = {"lost": comparison.lost, "duplicated": comparison.doubled, "unexpected": comparison.foreign}
     flaws = [f"{n:,} flights {what}" for what, n in counts.items() if n]
     flaws += [f"{comparison.differing:,} of {comparison.groups:,} rows differ"]
     return Check(claim, False, f"{', '.join(flaws)}; {comparison.example}"[:300].rstrip("; "))

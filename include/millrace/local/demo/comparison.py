@@ -1,4 +1,4 @@
-"""The stream's results against a batch computation of the same input, flight by flight."""
+"""Compare the stream's results with a batch computation of the same input, flight by flight."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ KEYS = ["hour", "origin", "dest", "tailnum"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the results differ from the batch computation; all counts but the first three are 0 when they do not.
+    """How the results differ from the batch computation; if equal, all counts but the first three are 0.
 
     Attributes:
         rows: Rows in the source.
-        closed_rows: Rows in windows that the watermark has closed: those that the results must hold.
+        closed_rows: Rows in windows that the watermark has closed. The results must contain them.
         groups: Result rows that the batch computation expects.
-        lost: Row ids that the results lack.
-        doubled: Row ids that the results hold more than once.
-        foreign: Row ids in the results that no closed window holds.
-        differing: Result rows that are missing, too many, or differ in any column.
-        example: One difference, for a person; empty without one.
+        lost: Row ids missing from the results.
+        doubled: Row ids that occur more than once in the results.
+        foreign: Row ids in the results that are in no closed window.
+        differing: Result rows that are missing, surplus, or different in any column.
+        example: One difference as text; empty if there is none.
     """
 
     rows: int
@@ -44,7 +44,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Say whether the results are exactly those of the batch computation, and not empty."""
+        """Return whether the results are exactly those of the batch computation, and not empty."""
         return self.groups > 0 and not (self.lost or self.doubled or self.foreign or self.differing)
 
 
@@ -74,7 +74,7 @@ def compare(source: Path, results: Path) -> Comparison:
 
 
 def settled(source: Path, results: Path) -> bool:
-    """Say whether the results hold as many flights as the closed windows: cheap, and no proof of anything."""
+    """Return whether the results contain as many flights as the closed windows: a cheap check, not a proof."""
     if not is_table(results):
         return False
     closed = """
@@ -87,7 +87,7 @@ def settled(source: Path, results: Path) -> bool:
 
 
 def batch_delays(flights: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return what the results must be, and the flights they come from: all in windows closed by the watermark."""
+    """Return the expected results, and their flights: all flights in windows closed by the watermark."""
     hour = flights["event_time"].dt.floor(WINDOW)
     closed = flights[hour + WINDOW <= flights["event_time"].max() - WATERMARK]
     numbers = {c: pd.to_numeric(closed[c], errors="coerce") for c in ("dep_delay", "arr_delay")}
@@ -128,7 +128,7 @@ def _planes() -> pd.DataFrame:
 
 
 def _differences(expected: pd.DataFrame, actual: pd.DataFrame) -> tuple[int, str]:
-    """Return how many result rows differ, each whole row compared, and one of them as text."""
+    """Return how many result rows differ, comparing whole rows, and one of them as text."""
     left, right = Counter(_rows(expected)), Counter(_rows(actual))
     missing, extra = left - right, right - left
     if not missing and not extra:
@@ -144,7 +144,7 @@ def _rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers and times in one type: the results' may be nullable integers, the expected ones floats."""
+    """Return numbers and times in one type: the results may have nullable integers, the expected rows have floats."""
     if isinstance(value, int | float | np.number):
         return float(value)
     return pd.Timestamp(value).tz_convert("UTC").value if isinstance(value, pd.Timestamp) else value

@@ -1,4 +1,4 @@
-"""The demo's environment: a home of its own, the feed, the pipeline's drivers, and how all of it is stopped."""
+"""The demo's environment: its own home, the feed, the pipeline's drivers, and how to stop all of them."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class SourceKind(StrEnum):
 PIPELINES = {SourceKind.DELTA: "delays", SourceKind.KAFKA: "delays_kafka"}
 KAFKA_EXAMPLES = BUILT_IN.with_name("examples") / "kafka"
 TOPIC, SERVERS_VARIABLE = "flights", "KAFKA_BOOTSTRAP_SERVERS"
-"""As the example spec and its script have them."""
+"""The values in the example spec and its script."""
 
 
 @dataclass(frozen=True)
 class DemoEnv:
-    """The demo's own home, inside the user's, so that it begins clean and touches no other pipeline.
+    """The demo's own home inside the user's home: it starts clean and touches no other pipeline.
 
     Args:
         home: The demo's home.
-        kind: Where the flights come from.
+        kind: Kind of the flights' source.
     """
 
     home: Home
@@ -86,28 +86,28 @@ class DemoEnv:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the environment: two demos in it would clear each other's tables.
+        """Lock the environment: two demos in it would clear each other's tables.
 
         Raises:
-            MillraceError: If another demo holds it.
+            MillraceError: If another demo holds the lock.
         """
         self.home.root.parent.mkdir(parents=True, exist_ok=True)
         with (self.home.root.parent / "demo.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                remedy = "Wait for it, stop it, or set MILLRACE_HOME to another folder."
-                raise MillraceError("demo", "running already", "one demo at a time", remedy) from None
+                remedy = "Wait for the other demo, stop it, or set MILLRACE_HOME to another folder."
+                raise MillraceError("demo", "already running", "one demo at a time", remedy) from None
             yield
 
     def start_broker(self, partitions: int) -> None:
-        """Start a broker with the topic, and name it to everything that is started from here on.
+        """Start a broker with the topic, and pass its address to all processes started from now on.
 
         Args:
-            partitions: Those of the topic.
+            partitions: Partitions of the topic.
 
         Raises:
-            MillraceError: If it does not start.
+            MillraceError: If the broker does not start.
         """
         ensure_jars(CONNECTORS["kafka"])
         broker = KafkaBroker.make(self.home.root / "kafka")
@@ -116,13 +116,13 @@ class DemoEnv:
         os.environ[SERVERS_VARIABLE] = broker.address
 
     def clear(self) -> None:
-        """Stop what an earlier demo left, by ``--keep`` or a kill, and begin with nothing."""
+        """Stop whatever an earlier demo left running, after ``--keep`` or a kill, and delete its data."""
         self.stop()
         shutil.rmtree(self.home.root, ignore_errors=True)
         self.home.ensure()
 
     def stop(self) -> None:
-        """Stop the stack, then the drivers: the other way round, the stack would start them again. Then the broker."""
+        """Stop the stack, then the drivers (in reverse order, the stack would restart them), then the broker."""
         if self.home.run.is_dir():
             lifecycle.down(self.home)
             for pipeline in PIPELINES.values():
@@ -136,7 +136,7 @@ class DemoEnv:
         return self.home.run / "kafka.json"
 
     def start_feed(self, clock: Clock, parts: int) -> subprocess.Popen[bytes]:
-        """Start the replay as a process that ends with this one."""
+        """Start the replay as a process that ends together with this one."""
         settings = [f"--{key.replace('_', '-')}={value}" for key, value in asdict(clock).items()]
         if self.kind is SourceKind.KAFKA:
             settings += [f"--topic={TOPIC}", f"--bootstrap-servers={os.environ[SERVERS_VARIABLE]}"]
@@ -151,7 +151,7 @@ class DemoEnv:
                 stderr=subprocess.STDOUT,
                 cwd=SOURCES,
                 env={**os.environ, "PYTHONPATH": str(SOURCES)},
-                start_new_session=True,  # Ctrl-C goes to the demo, which stops it in order
+                start_new_session=True,  # only the demo gets Ctrl-C, and stops the feed in order
             )
 
     def feed_error(self) -> str:
@@ -159,7 +159,7 @@ class DemoEnv:
         return next(iter(lifecycle.tail(self.home.logs / "feed.log", 1)), "")
 
     def _stop_drivers(self, pipeline: str) -> None:
-        """End every driver of a pipeline: at a batch boundary if it makes it in time."""
+        """Stop every driver of a pipeline, at a batch boundary if it reaches one in time."""
         for driver in discovery.find(self.run_dir, pipeline):
             record = driver_records.read(self.run_dir, pipeline, driver.arguments.app, driver.generation)
             python = discovery.python_driver(record)

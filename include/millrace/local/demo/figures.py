@@ -1,4 +1,4 @@
-"""The run in figures."""
+"""Figures of a run."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from millrace.model.spec import PipelineSpec
 
 GRID_S = 0.25
 PEAK_WINDOW_S = 15.0
-"""A peak that a fixed provisioning is planned for lasts; a single full commit is no peak."""
+"""A fixed size is planned for peaks that last this long. A single full commit is not a peak."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The run in figures.
+    """Figures of a run.
 
     Attributes:
-        rows: Rows that came.
+        rows: Rows that arrived.
         peak_rows_per_s: Highest rate over PEAK_WINDOW_S.
-        actions: Evaluations by action.
+        actions: Number of evaluations by action.
         reconfigurations: Changes of slots that became ready.
-        downtime_s: Sum of their downtimes: last commit before to first commit after.
+        downtime_s: Sum of their downtimes, each from the last commit before to the first commit after.
         longest_downtime_s: The longest of them.
         time_behind_s: Time in which the oldest waiting row was older than the objective's max_lag_s.
-        worst_lag_s: The longest that a row waited.
-        slots_least, slots_most: Fewest and most slots that served.
-        core_s: Slots of every driver times its time, hand-over counted twice.
+        worst_lag_s: Longest wait of a row.
+        slots_least, slots_most: Fewest and most slots in use.
+        core_s: Slots times running time, summed over drivers; hand-overs count twice.
         fixed: The fixed size to compare with.
         fixed_core_s: Its core-seconds over the same time.
-        grown_s: How long each growth without a restart took, from its version to its executors.
-        start_s: How long the driver's first start took, which a restart would take again; None if it never was ready.
+        grown_s: Duration of each scale-up without a restart, from its version to its executors.
+        start_s: Duration of the driver's first start, which a restart would take again; None if it never was ready.
     """
 
     rows: int
@@ -58,7 +58,7 @@ class Figures:
 
     @property
     def saved_ratio(self) -> float:
-        """Share of the fixed provisioning's core-seconds that were not used; below 0 if more were."""
+        """Share of the fixed size's core-seconds that were saved; below 0 if more were used."""
         return 1 - self.core_s / self.fixed_core_s if self.fixed_core_s else 0.0
 
 
@@ -103,33 +103,33 @@ def _took_s(change: Reconfiguration) -> float:
 
 
 def restarts_saved(figures: Figures) -> str:
-    """Return for a person what growing would have cost as restarts; empty if there is nothing to compare."""
+    """Return what the scale-ups would have cost as restarts, as text; empty if there is nothing to compare."""
     if not figures.grown_s or figures.start_s is None:
         return ""
     usual, longest = median(figures.grown_s), max(figures.grown_s)
     return (
-        f"Changes of slots stopped nothing, and more executors came after {usual:.1f} s (at most {longest:.1f} s); "
-        f"a restart takes as long as the driver's first start here, {figures.start_s:.0f} s."
+        f"No change of slots stopped the job. New executors were ready after {usual:.1f} s (at most {longest:.1f} s); "
+        f"a restart would take about {figures.start_s:.0f} s, as the driver's first start did."
     )
 
 
 def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
-    """Return the figures that matter to a person, each as a value and what it is."""
+    """Return the most important figures, each as a value and a label."""
     saved = (
         f"{figures.saved_ratio:+.0%}".replace("+", "−") if figures.saved_ratio >= 0 else f"+{-figures.saved_ratio:.0%}"
     )
     evaluations = sum(figures.actions.values())
     return [
         (f"{figures.peak_rows_per_s:.0f} rows/s", "highest event rate"),
-        (f"{figures.reconfigurations} of {evaluations}", "evaluations that changed the slots"),
-        (f"{figures.downtime_s:.1f} s", f"downtime, the longest {figures.longest_downtime_s:.1f} s"),
+        (f"{figures.reconfigurations} of {evaluations}", "evaluations changed the slots"),
+        (f"{figures.downtime_s:.1f} s", f"downtime; longest: {figures.longest_downtime_s:.1f} s"),
         (f"{figures.time_behind_s:.0f} s", f"behind: a row waited over {spec.objective.max_lag_s:g} s"),
-        (f"{figures.worst_lag_s:.0f} s", "longest wait of a row"),
+        (f"{figures.worst_lag_s:.0f} s", "longest time that a row waited"),
         (f"{figures.core_s:,.0f}", "core-seconds used"),
-        (saved, f"against {figures.fixed.slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
+        (saved, f"compared with {figures.fixed.slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
         (
             _behind(figures.fixed),
-            f"behind with these {figures.fixed.slots} slots, by the model; {_kept(figures.fixed)}",
+            f"behind with {figures.fixed.slots} fixed slots (modelled); {_kept(figures.fixed)}",
         ),
     ]
 
@@ -139,8 +139,8 @@ def _behind(fixed: FixedSize) -> str:
 
 
 def _kept(fixed: FixedSize) -> str:
-    """Return for a person why this size is the one to compare with."""
+    """Return why this size is the one to compare with, as text."""
     if fixed.worst_lag_s is None:
         return "nothing was measured"
-    why = "the smallest fixed size that keeps the goal" if fixed.keeps else "no fixed size keeps the goal"
+    why = "the smallest fixed size that meets the goal" if fixed.keeps else "no fixed size meets the goal"
     return f"{why} (longest wait {fixed.worst_lag_s:.0f} s)"

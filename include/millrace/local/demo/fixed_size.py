@@ -1,7 +1,7 @@
-"""The rival of the demo: a fixed size for the whole run, and the lag that it would have had.
+"""The demo's baseline: a fixed size for the whole run, and the lag it would have had.
 
-Its batches are those of the calibrated model (:mod:`millrace.reporting.recorded_abilities`): fixed cost and throughput
-by slots, as this run measured them. It reads what really arrived, from when the first driver was ready.
+Its batches come from the calibrated model (:mod:`millrace.reporting.recorded_abilities`): fixed cost and throughput per
+number of slots, as measured in this run. It reads the real arrivals, from when the first driver was ready.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MOST_BATCHES = 100_000
 
 @dataclass(frozen=True)
 class FixedSize:
-    """A fixed size in figures.
+    """Figures of a fixed size.
 
     Attributes:
         slots: Its slots.
-        keeps: True if no row waits longer than the goal; False if no allowed size keeps it, or nothing was measured.
+        keeps: True if no row waits longer than the goal; False if no allowed size meets it, or nothing was measured.
         behind_s: Time in which the oldest waiting row was older than the goal; None if nothing was measured.
-        worst_lag_s: The longest that a row waited; None if nothing was measured.
+        worst_lag_s: Longest wait of a row; None if nothing was measured.
     """
 
     slots: int
@@ -39,7 +39,7 @@ class FixedSize:
 
 
 def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
-    """Return the smallest allowed size that keeps the goal, else the one that is least behind, the largest of equals.
+    """Return the smallest allowed size that meets the goal; if none does, the one least behind, the largest if tied.
 
     Args:
         spec: The pipeline.
@@ -58,8 +58,8 @@ def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) ->
     """Return the run with the batches of a fixed size.
 
     Args:
-        timeline: The run as it was.
-        known: The abilities of the slots.
+        timeline: The run as recorded.
+        known: The throughput of the slots.
         slots: The size, >= 1.
     """
     p = known.ran(slots)

@@ -1,4 +1,4 @@
-"""Times and slots as people read them."""
+"""Times and slots as readable text."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def hour_text(hour: float) -> str:
 def slots_of(decision: Decision, app: str) -> tuple[int | None, int | None]:
     """Return an app's slots before a Decision and the slots decided on.
 
-    Before a change are those that it replaces: what was measured may be older, as an evaluation need not wait until a
-    growth is complete.
+    The slots before a change are the slots that it replaces. The measured slots may be older, because an evaluation
+    need not wait until a scale-up is complete.
     """
     change = next((c for c in decision.changes if c.app == app and c.field == SLOTS), None)
     if change is not None:

@@ -1,4 +1,4 @@
-"""How the pipeline is right now: what the live view shows."""
+"""Current figures of the pipeline, for the live view."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class LiveStats:
     """A pipeline's figures at one time.
 
     Attributes:
-        event_rows_per_s: Rows a second that came over the last RATE_WINDOW_S.
-        arrived: Rows that have come.
+        event_rows_per_s: Rows per second that arrived over the last RATE_WINDOW_S.
+        arrived: Rows that have arrived.
         processed: Rows processed, as far as telemetry has been committed.
-        slots: Slots of the driver that serves; None without one.
-        starting: Slots of a driver that is being started; None without one.
-        sustainable_rows_per_s: Sustainable throughput of these slots by the newest evaluation of them; None before.
-        circuit_open: Why the pipeline does not start any more; None while it does.
-        changing: The last reconfiguration has not ended yet.
+        slots: Slots of the driver in use; None if there is none.
+        starting: Slots of a driver that is being started; None if there is none.
+        sustainable_rows_per_s: Sustainable throughput of these slots from their newest evaluation; None before.
+        circuit_open: Why the pipeline is no longer started; None while it is.
+        changing: Whether the last reconfiguration is still in progress.
     """
 
     event_rows_per_s: float
@@ -46,19 +46,19 @@ class LiveStats:
 
     @property
     def backlog(self) -> int:
-        """Rows that wait, those of a running batch included."""
+        """Rows that wait, including those of a running batch."""
         return max(0, self.arrived - self.processed)
 
 
 class LiveStatsReader:
-    """Reads a pipeline's live figures and its new Decisions.
+    """Read a pipeline's live figures and its new Decisions.
 
     Args:
         spec: The pipeline.
         tables: Its control tables.
         run_dir: Folder of its drivers' records.
         source: Folder of its source table, which exists.
-        since: Nothing older is of interest (UTC).
+        since: Start of the period to read (UTC).
         clock: Seconds of any steady clock.
     """
 
@@ -78,7 +78,7 @@ class LiveStatsReader:
         self._sustainable: dict[int, float | None] = {}
 
     def read(self) -> LiveStats:
-        """Return the figures of now."""
+        """Return the current figures."""
         self._source.refresh()
         arrived = self._source.total_rows or 0
         serving, starting = self._drivers()
@@ -135,4 +135,4 @@ class LiveStatsReader:
 def _given_up(last: Reconfiguration | None) -> str | None:
     if last is None or last.outcome is not Outcome.CIRCUIT_OPEN:
         return None
-    return last.error or "it failed again and again"
+    return last.error or "it failed repeatedly"

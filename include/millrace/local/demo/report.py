@@ -1,4 +1,4 @@
-"""The run as one page that needs nothing else: no network, no server."""
+"""The run as one self-contained page, without network or server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEMPLATES.globals["good_outcomes"] = SUCCEEDED
 def write_report(
     path: Path, spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple[Check, ...]
 ) -> None:
-    """Write the page to an HTML file; its folder is created.
+    """Write the page to an HTML file; create its folder.
 
     Raises:
         MillraceError: If it cannot be written.
@@ -46,7 +46,7 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
         timeline=timeline,
         figures=figures,
         checks=checks,
-        verdict="all checks held" if passed(checks) else "not all checks held",
+        verdict="all checks passed" if passed(checks) else "some checks failed",
         begun=timeline.begun.astimezone(UTC),
         cards=cards(spec, figures),
         saved=restarts_saved(figures),
@@ -59,7 +59,7 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
 
 
 def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:
-    """Return when state partitions were first measured, and last on the most executors: time, executors and maps."""
+    """Return time, executors and maps of the first measurement, and of the last one with the most executors."""
     measured = [
         (evaluation.time_s, len({*groups.worker} - {NOWHERE}), heat_maps(groups))
         for evaluation in timeline.evaluations

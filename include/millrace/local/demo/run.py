@@ -36,17 +36,17 @@ from millrace.pipelines.catalog import find
 
 POLL_S = 1.0
 GRACE_S = 90.0
-"""Time after the end of the replay to process what is left and to come down again."""
+"""Time after the end of the replay to process the rest and to scale down."""
 PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
-"""Time for the profile and the evaluation that plans on it."""
+"""Time for the profile and the evaluation that uses it."""
 
 
 class Demo:
     """One run of the demo.
 
     Args:
-        report: Where the report goes.
-        env: Where all else goes: a home of the demo's own, which ``MILLRACE_HOME`` must name.
+        report: Path of the report.
+        env: The demo's own home for everything else; ``MILLRACE_HOME`` must name it.
         clock: The replay.
         console: Where to show it.
         keep: Leave stack and job running at the end.
@@ -59,14 +59,14 @@ class Demo:
         self._tables = ControlTables(Lake(self._env.home.lake))
 
     def run(self) -> bool:
-        """Run it; say whether everything that it has to show was shown.
+        """Run the demo; return whether every check passed.
 
         Raises:
-            MillraceError: If it cannot begin, or the stack or the job does not start.
+            MillraceError: If it cannot start, or the stack or the job does not start.
         """
         env = self._env
         with env.locked(), ExitStack() as cleaning, View(env.pipeline, self._console) as view:
-            view.step("Clearing what an earlier demo left")
+            view.step("Removing the files of earlier demos")
             env.clear()
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
@@ -75,7 +75,7 @@ class Demo:
                 view.step("Starting a Kafka broker on 127.0.0.1")
                 env.start_broker(spec.max_parallelism)
             api = self._start_stack(view)
-            # there from the start, because the job reads it from its own
+            # created first, because the job reads it from its start
             source = SourceTable(env.source, SCHEMA, self._clock.content)
             self._launch(view, spec, api)
             reader = LiveStatsReader(spec, self._tables, env.run_dir, env.source, datetime.now(UTC))
@@ -113,21 +113,21 @@ class Demo:
         launch = f"launch_{spec.name}"
         for dag_id in (launch, f"adapt_{spec.name}"):
             api.wait_for_dag(dag_id)
-        if spec.profile is not None:  # a batch job of its own: it would take the processors from what is shown here
+        if spec.profile is not None:  # a separate batch job: it would take processors from the job that the demo shows
             api.wait_for_dag(f"profile_{spec.name}")
             api.set_paused(f"profile_{spec.name}", True)
-        view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that knows nothing of Millrace")
+        view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that does not import Millrace")
         if api.wait_for_run(launch, api.trigger(launch)) != "success":
             log = self._env.home.logs / "drivers"
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
-        view.step("The job runs, its telemetry goes to Delta")
+        view.step("The job is running and writes its telemetry to Delta")
 
     def _watch(
         self, view: View, spec: PipelineSpec, source: SourceTable, reader: LiveStatsReader, cleaning: ExitStack
     ) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
         clock = self._clock
-        view.step(f"Replaying {clock.fold_days} days of flights as {clock.days:g} of {clock.day_s:g} s")
+        view.step(f"Replaying {clock.fold_days} days of flights, merged into {clock.days:g} days of {clock.day_s:g} s")
         feed = self._env.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
         deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
@@ -157,12 +157,12 @@ class Demo:
         return None
 
     def _settled(self, stats: LiveStats, most: int) -> bool:
-        """Say whether everything was processed, on fewer slots than at most."""
+        """Return whether everything was processed, on fewer slots than the maximum."""
         smaller = stats.slots is not None and stats.slots < most and stats.starting is None and not stats.changing
         return smaller and not stats.backlog and settled(self._env.source, self._env.results)
 
     def _conclude(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
-        """Check the run, write its report and print its summary; say whether all checks hold."""
+        """Check the run, write its report and print its summary; return whether all checks passed."""
         view.still()
         view.step("Comparing the results with a batch computation of the same input")
         source, results = self._env.source, self._env.results
@@ -176,26 +176,26 @@ class Demo:
     def _print_next_steps(self, api: AirflowApi) -> None:
         root = self._env.home.root
         self._console.print(
-            f"\nStack and job stay up: Airflow {api.url}. Look around with, for example,", highlight=False
+            f"\nThe stack and the job keep running. Airflow: {api.url}. Try, for example,", highlight=False
         )
         self._console.print(
             f"  MILLRACE_HOME={root} ./millrace decisions {self._env.pipeline}", highlight=False, soft_wrap=True
         )
-        self._console.print("and stop all of it with ./millrace demo --down", highlight=False)
+        self._console.print("Stop everything with ./millrace demo --down", highlight=False)
 
     def _stop(self, view: View) -> None:
-        """Stop everything; a second Ctrl-C does not leave half of it running."""
+        """Stop everything, even if Ctrl-C is pressed a second time."""
         view.still()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        view.step("Stopping everything that was started")
+        view.step("Stopping everything the demo started")
         self._env.stop()
-        view.step("All stopped")
+        view.step("Everything is stopped")
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn SIGTERM, and the loss of the terminal, into the same orderly end as Ctrl-C."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
@@ -209,28 +209,28 @@ def _interruptible() -> Iterator[None]:
 
 
 def _profile(view: View, api: AirflowApi, reader: LiveStatsReader, spec: PipelineSpec) -> str | None:
-    """Profile the source, now that the processors are free, and show the evaluation that plans on it.
+    """Profile the source, now that the processors are free, and show the evaluation that uses the profile.
 
     Returns:
-        What went wrong; None if nothing did.
+        The problem; None if there was none.
 
     Raises:
         MillraceError: If Airflow does not answer.
     """
     dag_id = f"profile_{spec.name}"
     view.still()
-    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts what each stream brought")
-    view.step("and the evaluation after it advises where streams would enter; it changes nothing")
+    view.step(f"Triggering the DAG {dag_id}: a Spark batch job counts the rows of each input stream")
+    view.step("The next evaluation advises at which ingest node each stream enters; it changes nothing")
     api.set_paused(dag_id, False)
     run = api.trigger(dag_id)
-    advised = spec.admission is None  # without the section nobody plans
+    advised = spec.admission is None  # without the section there is no plan
     deadline = time.monotonic() + PROFILE_S
     while not advised and time.monotonic() < deadline:
         for decision in reader.new_decisions():
             view.decision(decision)
             advised = advised or any(proposal.admission is not None for proposal in decision.proposals)
-        # a run of the schedule may have come first, and have counted everything
+        # a scheduled run may have counted everything already
         if api.run(dag_id, run)["state"] == "failed":
-            return f"{dag_id} failed: its log is in Airflow"
+            return f"{dag_id} failed; read its log in Airflow"
         time.sleep(PROFILE_POLL_S)
     return None if advised else f"no admission was advised within {PROFILE_S:g} s"

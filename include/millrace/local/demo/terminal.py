@@ -1,4 +1,4 @@
-"""What a person sees of the demo: a live picture in a terminal, plain lines anywhere else, and the run at its end."""
+"""The demo's output: a live view in a terminal, plain lines elsewhere, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHOWN_DECISIONS = 6
 
 
 class View:
-    """Shows steps, live figures and Decisions; ``with`` it, it leaves the terminal as it was.
+    """Show steps, live figures and Decisions; as a context manager, restore the terminal at the end.
 
     Args:
         app: The pipeline's app.
@@ -45,7 +45,7 @@ class View:
         self._hour: float | None = None
         self._addresses = ""
         self._line_due = 0.0
-        self._live: Live | None = None  # made last: it renders at once
+        self._live: Live | None = None  # created last: it renders at once
         if console.is_terminal:
             self._live = Live(console=console, refresh_per_second=4, get_renderable=self.render)
 
@@ -59,15 +59,15 @@ class View:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the demo began."""
+        """Seconds since the demo started."""
         return time.monotonic() - self._begun
 
     def step(self, text: str) -> None:
-        """Say in one line what happens now."""
+        """Print the current step as one line."""
         self._console.print(f"[dim]{clock(self.elapsed_s):>5}[/dim]  {text}", highlight=False, soft_wrap=True)
 
     def addresses(self, text: str) -> None:
-        """Set the line that says where the pages are."""
+        """Set the line with the addresses of the pages."""
         self._addresses = text
 
     def stats(self, stats: LiveStats, hour: float | None) -> None:
@@ -92,7 +92,7 @@ class View:
             self._console.print(decision_text(self.elapsed_s, decision, self._app), soft_wrap=True)
 
     def still(self) -> None:
-        """Leave the last picture standing and go on in plain lines."""
+        """Freeze the live view and continue with plain lines."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -114,7 +114,7 @@ class View:
         rows.add_row("sustainable", sustainable, _spark([p.sustainable_rows_per_s or 0 for p in past], top))
         rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
-        decisions: RenderableType = Text("The first evaluation follows the first telemetry.", style="dim")
+        decisions: RenderableType = Text("The first evaluation runs when the first telemetry arrives.", style="dim")
         if self._decisions:
             decisions = table = Table.grid(padding=(0, 2))
             for at_s, each in self._decisions:
@@ -133,7 +133,7 @@ def line(stats: LiveStats, hour: float | None) -> str:
 
 
 def parallelism(stats: LiveStats) -> str:
-    """Return the slots, and those on their way."""
+    """Return the slots, and the slots that are starting."""
     now = "starting" if stats.slots is None else f"{stats.slots} slot{'s' if stats.slots != 1 else ''}"
     return f"{now} (→ {stats.starting})" if stats.starting is not None else now
 
@@ -144,7 +144,7 @@ def decision_text(at_s: float, decision: Decision, app: str) -> Text:
 
 
 def decision_cells(at_s: float, decision: Decision, app: str) -> tuple[Text, Text, Text]:
-    """Return a Decision's time, slots and sentence; one that changes something stands out."""
+    """Return a Decision's time, slots and sentence; highlight a change."""
     before, after = slots_of(decision, app)
     change = after is not None and after != before
     slots = Text(f"{slots_text(before, after):>6}", style="bold magenta" if change else "dim")
@@ -162,14 +162,14 @@ def _spark(values: list[float] | list[int], top: float | None = None) -> str:
 
 
 def console() -> Console:
-    """Return the console of this process; lines are not wrapped where nobody looks at a terminal."""
+    """Return the console of this process."""
     return Console(file=sys.stdout, highlight=False)
 
 
 def print_summary(
     console: Console, spec: PipelineSpec, figures: Figures, checks: tuple[Check, ...], report: Path
 ) -> None:
-    """Print figures, checks and where the report is."""
+    """Print figures, checks and the path of the report."""
     console.print()
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="bold")
@@ -185,8 +185,8 @@ def print_summary(
         console.print()
     table = Table.grid(padding=(0, 2))
     for check in checks:
-        mark = "[green]held[/green]" if check.held else "[red]failed[/red]"
+        mark = "[green]passed[/green]" if check.held else "[red]failed[/red]"
         table.add_row(mark, check.claim, f"[dim]{escape(check.detail)}[/dim]")
     console.print(table, highlight=False)
-    colour, verdict = ("green", "The demo succeeded.") if passed(checks) else ("red", "The demo did not succeed.")
-    console.print(f"\n[bold {colour}]{verdict}[/bold {colour}] The report: {report}", highlight=False, soft_wrap=True)
+    colour, verdict = ("green", "The demo succeeded.") if passed(checks) else ("red", "The demo failed.")
+    console.print(f"\n[bold {colour}]{verdict}[/bold {colour}] Report: {report}", highlight=False, soft_wrap=True)

@@ -20,12 +20,12 @@ from millrace.model.spec import PipelineSpec
 
 Numbers = npt.NDArray[np.float64]
 ALL = 100_000
-"""More evaluations, or changes, than any demo has."""
+"""Limit on evaluations and on changes, above any demo's number."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A driver on its cores, from its start by spark-submit to its end, in seconds of the run."""
+    """A driver on its cores, from spark-submit to its end, in seconds of the run."""
 
     start_s: float
     ready_s: float | None
@@ -39,9 +39,9 @@ class Evaluation:
     """A Decision as the report shows it.
 
     Attributes:
-        time_s: When, in seconds of the run.
+        time_s: Time, in seconds of the run.
         decision: The Decision itself.
-        before: The app's slots before it; None where nothing was measured.
+        before: The app's slots before it; None if they were not measured.
         after: The slots it decided on, the same as before for "stay".
     """
 
@@ -52,26 +52,26 @@ class Evaluation:
 
     @property
     def planned(self) -> bool:
-        """Say whether one of its proposals brings a plan: of state partitions or of streams."""
+        """Whether one of its proposals contains a plan for state partitions or streams."""
         return any(p.placement is not None or p.admission is not None for p in self.decision.proposals)
 
     @property
     def changes(self) -> bool:
-        """Say whether the evaluation decided on other slots."""
+        """Whether the evaluation decided on a different number of slots."""
         return self.after is not None and self.after != self.before
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """One run. All times are seconds since ``begun``; arrays of one prefix are of equal length.
+    """One run. All times are seconds since ``begun``; arrays with the same prefix have equal length.
 
     Attributes:
-        begun: When the first driver was started, or the first row came, whichever was first (UTC).
-        length_s: How long the run is.
-        arrival_s, arrival_rows: Commits to the source, and the rows ever committed up to each.
-        batch_s, batch_rows: Ends of micro-batches, and the rows ever processed up to each.
-        capacity_s, capacity_slots, capacity_rows_per_s: Sustainable throughput as evaluations
-            measured it, rows per second.
+        begun: When the first driver was started or the first row arrived, whichever was earlier (UTC).
+        length_s: Length of the run.
+        arrival_s, arrival_rows: Commits to the source, and the total rows committed up to each.
+        batch_s, batch_rows: Ends of micro-batches, and the total rows processed up to each.
+        capacity_s, capacity_slots, capacity_rows_per_s: Sustainable throughput as measured by
+            evaluations, rows per second.
         spans: Drivers, in order of their start.
         evaluations: Decisions, oldest first.
         changes: Reconfigurations, oldest first.
@@ -95,23 +95,23 @@ class Timeline:
         return _step(self.batch_s, self.batch_rows, times_s)
 
     def arrived(self, times_s: Numbers) -> Numbers:
-        """Return the rows that had come up to each time."""
+        """Return the rows that had arrived up to each time."""
         return _step(self.arrival_s, self.arrival_rows, times_s)
 
     def oldest_waiting_s(self, times_s: Numbers) -> Numbers:
-        """Return, at each time, for how long the oldest row not yet processed had been waiting, 0 without one."""
+        """Return how long the oldest unprocessed row had been waiting at each time, 0 without one."""
         done, come = self.processed(times_s), self.arrived(times_s)
-        at = np.searchsorted(self.arrival_rows, done, side="right")  # the commit that holds the next row
+        at = np.searchsorted(self.arrival_rows, done, side="right")  # the commit with the next row
         came = np.append(self.arrival_s, np.inf)[at]
         return np.where(done < come, np.maximum(times_s - came, 0.0), 0.0)
 
     def rate(self, times_s: Numbers, window_s: float) -> Numbers:
-        """Return the rows a second that came in the ``window_s`` around each time."""
+        """Return the arrival rate in the ``window_s`` around each time, rows per second."""
         half = window_s / 2
         return (self.arrived(times_s + half) - self.arrived(times_s - half)) / window_s
 
     def slots(self, times_s: Numbers) -> Numbers:
-        """Return the slots of the driver that served at each time: the newest one that was ready."""
+        """Return the slots of the driver in use at each time: the newest one that was ready."""
         served = np.zeros_like(times_s)
         for span in self.spans:
             if span.ready_s is not None:
@@ -126,7 +126,7 @@ def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until
         spec: The pipeline.
         tables: Its control tables.
         source: Folder of its source table.
-        until: Where the run ends (UTC), now by default; decisions and changes after it are listed, not counted.
+        until: End of the run (UTC), now by default; later decisions and changes are listed, but not counted.
 
     Raises:
         MillraceError: If a table cannot be read.
@@ -183,10 +183,10 @@ def _spans(
     begun: datetime,
     until: datetime,
 ) -> tuple[Span, ...]:
-    """Return each driver's time on its cores, a new span with each change of its executors.
+    """Return each driver's time on its cores, with a new span at each change of its executors.
 
-    While one driver hands over to the next, or executors are being added, both count: that is an upper bound.
-    Executors that go count until they are gone.
+    While one driver hands over to the next, or executors are being added, both count, so this is an upper bound.
+    Executors count until they are gone.
     """
     spans: list[Span] = []
     for index, change in enumerate(changes):

@@ -1,1 +1,1 @@
-"""What is wrong with an installation, check by check."""
+"""The checks of the command doctor."""

@@ -1,4 +1,4 @@
-"""What one check found."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.model.errors import MillraceError
 
 
 class Level(StrEnum):
-    """How bad it is: a warning works today, a problem does not."""
+    """Severity: with a warning things still work, with a problem they do not."""
 
     OK = "ok"
     WARNING = "warning"
@@ -19,13 +19,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
-        name: What was checked, in one or two words.
-        level: How bad it is.
-        sentence: How it is.
-        remedy: What to do about it; empty where all is well.
+        name: The checked item, in one or two words.
+        level: Its severity.
+        sentence: Its state.
+        remedy: What to do; empty if all is well.
     """
 
     name: str
@@ -35,30 +35,30 @@ class Finding:
 
 
 def ok(name: str, sentence: str) -> Finding:
-    """Return what is well."""
+    """Return a finding without a problem."""
     return Finding(name, Level.OK, sentence)
 
 
 def warning(name: str, sentence: str, remedy: str) -> Finding:
-    """Return what works today."""
+    """Return a finding of something that still works."""
     return Finding(name, Level.WARNING, sentence, remedy)
 
 
 def problem(name: str, sentence: str, remedy: str) -> Finding:
-    """Return what does not work."""
+    """Return a finding of something that does not work."""
     return Finding(name, Level.PROBLEM, sentence, remedy)
 
 
 def of_error(name: str, error: MillraceError) -> Finding:
-    """Return an error as the problem that it tells of."""
+    """Return an error as a problem."""
     return problem(name, str(error).removesuffix(error.remedy).rstrip(), error.remedy)
 
 
 def checked(name: str, check: Callable[[], Finding]) -> Finding:
-    """Return what a check finds; one that cannot be made has found a problem too."""
+    """Return a check's finding; a check that fails to run is a problem too."""
     try:
         return check()
     except MillraceError as error:
         return of_error(name, error)
     except Exception as error:
-        return problem(name, f"This could not be checked: {type(error).__name__}: {error}", "Fix that first.")
+        return problem(name, f"The check failed: {type(error).__name__}: {error}", "Fix this error first.")

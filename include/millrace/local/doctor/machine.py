@@ -1,4 +1,4 @@
-"""What Millrace needs of the machine: Python, Java, Spark with Delta's jars, a home with room, a lake, a clock."""
+"""Checks of the machine: Python, Java, Spark with Delta's jars, disk space, the lake and the clock."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from millrace.places import IN_CHECKOUT
 
 OLDEST_PYTHON = (3, 11)
 VERSIONS = {"apache-airflow": ((3, 3), (4, 0)), "pyspark": ((4, 2), (4, 3))}
-"""From which on, and below which: those of pyproject.toml."""
+"""Lowest allowed version, and the first version that is too new; as in pyproject.toml."""
 LEAST_GIB, ENOUGH_GIB = 1.0, 5.0
-"""Below the first a driver or the lake may fail today; below the second within days."""
+"""Below the first, a driver or the lake may fail today; below the second, within days."""
 TABLES = ("telemetry/batches", "control/decisions", "control/deployments")
 CLOCK_TOLERANCE_S = 5.0
 
 
 def python() -> Finding:
-    """Return whether this interpreter is new enough."""
+    """Check that this interpreter is new enough."""
     found = f"Python {platform.python_version()} in {sys.prefix}"
     if sys.version_info < OLDEST_PYTHON:
         return problem("python", f"{found} is too old.", "Install Python 3.11 or newer and run again.")
@@ -40,20 +40,20 @@ def python() -> Finding:
 
 
 def packages() -> Finding:
-    """Return whether Airflow and Spark are of versions that Millrace works with."""
+    """Check that Millrace supports the installed versions of Airflow and Spark."""
     found = []
     for name, (least, below) in VERSIONS.items():
         text = metadata.version(name)
         if not least <= tuple(int(part) for part in text.split(".")[:2]) < below:
             allowed = f"{'.'.join(map(str, least))} to below {'.'.join(map(str, below))}"
             remedy = f'Run pip install "millrace" again in {sys.prefix}, or ./millrace setup in a checkout.'
-            return problem("packages", f"{name} {text} is installed; Millrace works with {allowed}.", remedy)
+            return problem("packages", f"{name} {text} is installed; Millrace needs {allowed}.", remedy)
         found.append(f"{name} {text}")
     return ok("packages", f"{' and '.join(found)}.")
 
 
 def java() -> Finding:
-    """Return whether there is a Java that Spark can run on."""
+    """Check that there is a Java that Spark can run on."""
     found, old = jre.find()
     if found is None:
         error = jre.missing(old)
@@ -62,26 +62,26 @@ def java() -> Finding:
 
 
 def spark() -> Finding:
-    """Return whether Spark and the pinned jars of Delta are there, unchanged."""
+    """Check that Spark and the pinned jars of Delta are there and unchanged."""
     missing = DELTA.missing()
     if IN_CHECKOUT and not DELTA.folder.is_dir():
-        return ok("jars", f"Spark in {spark_env.spark_home()}; the first ./millrace up fetches the jars of Delta.")
+        return ok("jars", f"Spark in {spark_env.spark_home()}; the first ./millrace up downloads the jars of Delta.")
     if missing:
         names = ", ".join(jar.name for jar in missing)
-        return problem("jars", f"{names} is missing in {DELTA.folder}.", "Run ./millrace setup.")
+        return problem("jars", f"Missing in {DELTA.folder}: {names}.", "Run ./millrace setup.")
     for jars in (DELTA, *CONNECTORS.values()):
         if changed := [jar.name for jar in jars.changed()]:
             remedy = f"Delete it in {jars.folder}, then run ./millrace setup."
-            return problem("jars", f"{', '.join(changed)} is not the file that was pinned.", remedy)
-    return ok("jars", f"Spark in {spark_env.spark_home()}, and {len(DELTA.pinned())} jars of Delta as pinned.")
+            return problem("jars", f"Not the pinned file: {', '.join(changed)}.", remedy)
+    return ok("jars", f"Spark in {spark_env.spark_home()}; {len(DELTA.pinned())} pinned jars of Delta.")
 
 
 def disk(home: Home) -> Finding:
-    """Return whether there is room for the home."""
+    """Check that the home's disk has free space."""
     free_gib = shutil.disk_usage(_existing(home.root)).free / 2**30
     told, remedy = (
-        f"{free_gib:.1f} GiB are free for {home.root}",
-        "Free space, or name a home elsewhere: MILLRACE_HOME.",
+        f"{free_gib:.1f} GiB are free in {home.root}",
+        "Free space, or set MILLRACE_HOME to another disk.",
     )
     if free_gib < LEAST_GIB:
         return problem("disk", f"Only {told}.", remedy)
@@ -89,7 +89,7 @@ def disk(home: Home) -> Finding:
 
 
 def lake(home: Home, location: Location) -> Finding:
-    """Return whether home and lake can be written, or made."""
+    """Check that the home and the lake can be written or created."""
     if location.folder is None:
         return _bucket(location)
     for folder in (home.root, home.run, home.logs, location.folder):
@@ -98,36 +98,36 @@ def lake(home: Home, location: Location) -> Finding:
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
-            remedy = f"Give {os.environ.get('USER', 'yourself')} the folder, or name another home: MILLRACE_HOME."
+            remedy = f"Make {os.environ.get('USER', 'yourself')} its owner, or set MILLRACE_HOME to another folder."
             return problem("lake", f"{nearest} cannot be written: {error.strerror}.", remedy)
-    made = "can be written" if location.folder.is_dir() else "is not made yet; ./millrace up makes it"
+    made = "can be written" if location.folder.is_dir() else "does not exist yet; ./millrace up creates it"
     return ok("lake", f"{location} {made}.")
 
 
 def _bucket(location: Location) -> Finding:
-    """Return whether a bucket takes a file and lets it go again."""
+    """Check that a file can be written to a bucket and deleted again."""
     name = f".doctor-{uuid.uuid4()}"
     try:
         with location.files.open_output_stream(name) as stream:
             stream.write(b"")
         location.files.delete_file(name)
     except OSError as error:
-        remedy = f"Check bucket, keys and rights: {', '.join(OPTIONS)}, or the file that {OPTIONS_VARIABLE} names."
+        remedy = f"Check bucket, keys and rights: {', '.join(OPTIONS)}, or the file named in {OPTIONS_VARIABLE}."
         return problem("lake", f"{location} cannot be written: {reason(error)}.", remedy)
     return ok("lake", f"{location} can be written.")
 
 
 def clock(tables: Lake, now: datetime | None = None) -> Finding:
-    """Return whether the clock is behind what was committed."""
+    """Check that the clock is not behind the newest commits."""
     now = now or datetime.now(UTC)
     times = [time for table in TABLES if (time := tables.committed_at(table)) is not None]
     ahead_s = (max(times) - now).total_seconds() if times else 0.0
     if ahead_s > CLOCK_TOLERANCE_S:
-        told = f"The newest rows of the lake are {ahead_s:.0f} s in the future: the clock was set back, or is wrong."
-        return problem("clock", told, "Set the clock (timedatectl status); evaluations are right once it is past.")
-    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, and nothing in the lake is newer.")
+        told = f"The newest rows of the lake are {ahead_s:.0f} s in the future: the clock is wrong or was set back."
+        return problem("clock", told, "Set the clock (timedatectl status). Evaluations are wrong until it catches up.")
+    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC; nothing in the lake is newer.")
 
 
 def _existing(folder: Path) -> Path:
-    """Return a folder, or the nearest above it that exists."""
+    """Return a folder, or its nearest parent that exists."""
     return next(f for f in (folder, *folder.parents) if f.exists())

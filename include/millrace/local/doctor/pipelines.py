@@ -1,4 +1,4 @@
-"""Each pipeline: its spec, whether what is wanted runs, what failed again and again, and when it was last evaluated."""
+"""Checks of each pipeline: spec, desired state, repeated failures and last evaluation."""
 
 from __future__ import annotations
 
@@ -22,56 +22,58 @@ SLACK_S = 60.0
 
 
 def specs(good: Mapping[str, PipelineSpec], wrong: list[MillraceError]) -> list[Finding]:
-    """Return what is wrong with specs, one finding each, or that they are well."""
+    """Return one finding per invalid spec, or one that all specs are valid."""
     if wrong:
         return [of_error("spec", error) for error in wrong]
-    return [ok("specs", f"{', '.join(good) or 'none'}: read and understood.")]
+    return [ok("specs", f"{', '.join(good) or 'none'}: valid.")]
 
 
 def connectors(specs: Mapping[str, PipelineSpec]) -> list[Finding]:
-    """Return which connectors specs ask for whose jars are not here, one finding each."""
+    """Return one finding per connector in a spec whose jars are missing."""
     wanted = {connector: name for name, spec in specs.items() for connector in spec.submit.connectors}
     return [
-        problem(name, f"Its connector {connector} has no jars here.", f"Run ./millrace setup {connector}.")
+        problem(name, f"The jars of its connector {connector} are missing.", f"Run ./millrace setup {connector}.")
         for connector, name in wanted.items()
         if CONNECTORS[connector].missing()
     ]
 
 
 def has_spec(status: PipelineStatus, specs: Mapping[str, PipelineSpec]) -> Finding:
-    """Return whether a pipeline that is to run still has a spec."""
+    """Check that a pipeline that should run still has a spec."""
     name = status.wanted.pipeline
     if name in specs:
-        return ok(name, "It has its spec.")
-    told = f"{name} is to run, and its spec is gone or broken: nobody starts it again."
-    return problem(name, told, "Bring the spec back, or name its folder in MILLRACE_PIPELINES.")
+        return ok(name, "Its spec exists.")
+    told = f"{name} should run, but its spec is missing or invalid: Millrace cannot restart it."
+    return problem(name, told, "Restore the spec, or add its folder to MILLRACE_PIPELINES.")
 
 
 def runs(status: PipelineStatus, log_dir: Path) -> Finding:
-    """Return whether what is wanted of a pipeline runs."""
+    """Check that a pipeline runs as wanted."""
     name = status.wanted.pipeline
     if status.problem is not None:
         logs = [driver_log.path(log_dir, name, driver.app, driver.generation) for driver in status.drivers]
-        return problem(name, status.problem, f"Its driver's log is {next(iter(logs), log_dir)}.")
+        return problem(name, status.problem, f"Read the driver's log: {next(iter(logs), log_dir)}.")
     _, wanted, drivers, _, _ = status.cells()
     return ok(name, f"Wanted: {wanted}; drivers: {drivers}.")
 
 
 def circuit(status: PipelineStatus, run_dir: Path) -> Finding:
-    """Return whether a pipeline that runs now has failed again and again before."""
+    """Check that a running pipeline did not fail repeatedly before."""
     name = status.wanted.pipeline
     if not status.wanted.running:
-        return ok(name, "It is stopped: nothing is tried.")
+        return ok(name, "It is stopped.")
     for app, content in status.wanted.apps.items():
         failures = failure_history.load(app_dir(run_dir, name, app)).contents.get(fingerprint(content))
         if failures is not None and failures.open:
-            told = f"The circuit is open: it failed {failures.failures} times, the last time with {failures.error}"
-            return warning(name, f"{told.rstrip('.')}.", "Fix the cause; it closes after five minutes of service.")
+            told = f"The circuit is open after {failures.failures} failures. Last error: {failures.error}"
+            return warning(
+                name, f"{told.rstrip('.')}.", "Fix the cause; the circuit closes after five minutes of service."
+            )
     return ok(name, "Its circuit is closed.")
 
 
 def evaluated(status: PipelineStatus, spec: PipelineSpec, lake: Lake, now: datetime | None = None) -> Finding:
-    """Return whether a pipeline was evaluated lately: telemetry that stays away is evaluated too."""
+    """Check that a pipeline was evaluated recently; missing telemetry triggers an evaluation too."""
     name, now = status.wanted.pipeline, now or datetime.now(UTC)
     if status.decision is None:
         return ok(name, "Not evaluated yet.")
@@ -79,5 +81,5 @@ def evaluated(status: PipelineStatus, spec: PipelineSpec, lake: Lake, now: datet
     patience_s = spec.quality.max_age_s + 2 * spec.period_s + SLACK_S
     if age_s <= late_after_s(read_pace_s(lake, name), patience_s):
         return ok(name, f"Evaluated {age_s:.0f} s ago.")
-    remedy = f"Was it paused? ./millrace resume {name}. Else ./millrace logs triggerer, and scheduler, say why."
+    remedy = f"If it is paused: ./millrace resume {name}. Otherwise read ./millrace logs triggerer and scheduler."
     return warning(name, f"The last evaluation of {name} was {age_s / 60:.0f} min ago.", remedy)

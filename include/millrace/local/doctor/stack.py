@@ -1,4 +1,4 @@
-"""The local stack: services, ports, cluster, locks, runner."""
+"""Checks of the local stack: services, ports, cluster, locks and runner."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ CONNECT_S = 2.0
 
 
 def services(home: Home, wanted: Sequence[Deployment]) -> Finding:
-    """Return whether the stack is up where pipelines are to run, and all of it healthy."""
+    """Check that the stack is up if pipelines should run, and that all services are healthy."""
     record = lifecycle.status(home)
     names = ", ".join(d.pipeline for d in wanted)
     if record is None:
         if os.environ.get(RUNNER_VARIABLE):
-            return ok("stack", "Airflow and the cluster are not this home's.")
+            return ok("stack", "Airflow and the cluster do not belong to this home.")
         if not wanted:
-            return ok("stack", "The stack is down, and no pipeline waits for it.")
-        told = f"The stack is down: nobody evaluates {names}, or starts it again."
+            return ok("stack", "The stack is down, and no pipeline needs it.")
+        told = f"The stack is down: nothing evaluates or restarts {names}."
         return warning("stack", told, "Run ./millrace up.")
     if not record.running:
-        return problem("stack", "Its supervisor was killed, and its services are left.", "Run ./millrace up.")
+        return problem("stack", "The supervisor was killed; its services may still run.", "Run ./millrace up.")
     sick = {name: service.state for name, service in record.services.items() if not service.well}
     if sick:
         told = ", ".join(f"{name} is {state}" for name, state in sick.items())
         starting = record.healthy_s is None and set(sick.values()) <= {"waiting", "starting"}
-        remedy = f"./millrace logs {next(iter(sick))} says why."
+        remedy = f"Read ./millrace logs {next(iter(sick))}."
         return warning("stack", f"{told}.", remedy) if starting else problem("stack", f"{told}.", remedy)
     return ok("stack", f"All {len(record.services)} services are healthy.")
 
 
 def ports(home: Home, wanted: Sequence[Deployment]) -> Finding:
-    """Return whether the stack has its ports, or can have that of the cluster, which jobs that run on look for."""
+    """Check that the stack has its ports, or can get the cluster's port, which running jobs look for."""
     record, usual = lifecycle.status(home), usual_ports(home)
     if record is not None and record.running:
         return ok("ports", ", ".join(f"{port} {name}" for name, port in record.ports.items()) + ".")
     taken = [name for name, port in usual.items() if not is_free(port)]
     if "spark" in taken and EMBEDDED in _masters(wanted):
-        told = f"Port {usual['spark']}, where jobs look for their cluster, is taken{_listener(usual['spark'])}."
-        return warning("ports", told, "End who has it before ./millrace up, or launch the pipelines again after it.")
+        told = f"The cluster's port {usual['spark']}, which running jobs use, is taken{_listener(usual['spark'])}."
+        return warning("ports", told, "Free it before ./millrace up, or launch the pipelines again afterwards.")
     if taken:
         named = ", ".join(str(usual[name]) for name in taken)
-        return ok("ports", f"{named}: taken by others; ./millrace up takes free ports instead.")
+        return ok("ports", f"{named}: in use by other programs; ./millrace up uses free ports instead.")
     return ok("ports", f"{', '.join(map(str, usual.values()))}: free.")
 
 
 def cluster(home: Home, wanted: Sequence[Deployment]) -> Finding:
-    """Return whether the clusters that pipelines are to run on answer."""
+    """Check that the pipelines' clusters answer."""
     record = lifecycle.status(home)
     masters = sorted(_masters(wanted) - {LOCAL})
     if record is not None and record.running and EMBEDDED not in masters:
@@ -71,34 +71,34 @@ def cluster(home: Home, wanted: Sequence[Deployment]) -> Finding:
     for master in masters:
         port = record.ports.get("spark") if record is not None and record.running else None
         known = ([(HOST, port)] if port else []) if master == EMBEDDED else addresses(master)
-        # that of YARN is in Hadoop's own settings
+        # YARN's address is in Hadoop's own settings
         if master != YARN and not any(_answers(*address) for address in known):
             silent.append(master)
     if silent:
-        remedy = "Run ./millrace up." if silent == [EMBEDDED] else "Start it, or correct submit.master."
+        remedy = "Run ./millrace up." if silent == [EMBEDDED] else "Start the cluster, or correct submit.master."
         return problem("cluster", f"{', '.join(silent)} does not answer.", remedy)
-    return ok("cluster", f"{', '.join(masters)} answers." if masters else "No cluster is wanted.")
+    return ok("cluster", f"{', '.join(masters)} answers." if masters else "No pipeline needs a cluster.")
 
 
 def locks(home: Home) -> Finding:
-    """Return whether only drivers hold the apps' locks: the kernel frees those of processes that are gone."""
+    """Check that only drivers hold the apps' locks; the kernel frees the locks of ended processes."""
     drivers = home.run / "drivers"
     strangers = []
     for folder in sorted(lock.parent for lock in drivers.glob("*/*/app.lock")):
         known = {process.pid for driver in find(drivers, folder.parent.name) for process in driver.processes}
         strangers += [f"{folder.name} by {_process(pid)}" for pid in holders(folder) if pid not in known]
     if strangers:
-        told = f"Locks are held by processes that are no drivers: {'; '.join(strangers)}."
-        return problem("locks", told, "Look at the process, and end it: until then no driver of the app can start.")
-    return ok("locks", "No lock is held but by drivers.")
+        told = f"Processes other than drivers hold locks: {'; '.join(strangers)}."
+        return problem("locks", told, "End these processes: until then no driver of the app can start.")
+    return ok("locks", "Only drivers hold locks.")
 
 
 def runner(home: Home) -> Finding:
-    """Return whether the runner, which owns the drivers here, is still at work."""
+    """Check that the runner, which owns the drivers here, is running."""
     silent = delegated_reconciler.silence(home.run / "drivers")
     if silent is not None:
         return problem("runner", f"{silent[0].upper()}{silent[1:]}.", delegated_reconciler.RESTART)
-    return ok("runner", "The runner, which owns the drivers, is at work.")
+    return ok("runner", "The runner, which owns the drivers, is running.")
 
 
 def _masters(wanted: Sequence[Deployment]) -> set[str]:
@@ -106,7 +106,7 @@ def _masters(wanted: Sequence[Deployment]) -> set[str]:
 
 
 def _listener(port: int) -> str:
-    """Return who listens on a port, as far as this user may know."""
+    """Return the process that listens on a port, if this user may see it."""
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,)

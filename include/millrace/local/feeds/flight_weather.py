@@ -2,8 +2,8 @@
 
 Usage: ``python -m millrace.local.feeds.flight_weather --flights A ...``.
 
-Both run on one clock: the weather of an hour comes with the flights that depart in it. Where many days are laid over
-one, the weather of all of them is, so each origin has a row for each of the days; ``flight_date`` says which it is of.
+Both use one clock: the weather of an hour arrives with the flights that depart in it. If many days are merged into
+one, each origin has one weather row per day and hour; ``flight_date`` is the day of a row.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from millrace.local.feeds.replay_clock import FLIGHTS, WEATHER, Clock, Replay
 
 
 def first_tick(feeds: Sequence[tuple[Replay, SourceTable]]) -> int:
-    """Return the first tick that a table lacks.
+    """Return the first tick that is missing from a table.
 
-    The weather of an hour is one tick of many: the last one committed says nothing of those after it.
+    Only one tick per hour has weather rows, so the last committed weather tick does not show later ticks.
     """
     return min(replay.next(table.last(TRANSACTION)) for replay, table in feeds)
 
@@ -33,7 +33,7 @@ def first_tick(feeds: Sequence[tuple[Replay, SourceTable]]) -> int:
 @table_option("--weather", "to_weather")
 @clock_options
 def main(to_flights: Path, to_weather: Path, parts: int, with_parent: bool, **settings: Any) -> None:
-    """Replay flights and weather of 2013 into two tables; a replay that was interrupted goes on where it stopped."""
+    """Replay flights and weather of 2013 into two tables; an interrupted replay continues where it stopped."""
     wait = stoppable(with_parent)
     with filling(to_flights, to_weather):
         clock = Clock(**settings)

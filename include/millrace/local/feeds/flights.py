@@ -1,7 +1,7 @@
 """Replay the flights of 2013 into a Delta table: ``python -m millrace.local.feeds.flights --table DIR``.
 
 With ``--topic NAME`` they go to a Kafka topic, and the table records what was sent. The rate follows the real hours of
-the day: nearly nothing by night, two humps by day.
+the day: almost nothing at night, two peaks by day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
 def main(
     table: Path, topic: str | None, bootstrap_servers: str, parts: int, with_parent: bool, **settings: Any
 ) -> None:
-    """Replay the flights of 2013 into a Delta table; a replay that was interrupted goes on where it stopped."""
+    """Replay the flights of 2013 into a Delta table; an interrupted replay continues where it stopped."""
     wait = stoppable(with_parent)
     with filling(table):
         clock = Clock(**settings)

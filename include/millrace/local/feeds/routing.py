@@ -1,15 +1,15 @@
-"""Where each stream's rows enter, tick by tick: the five commands that a feed obeys, and their log.
+"""Assign each stream's rows to a table, tick by tick: a feed's five commands and their log.
 
-    connect    a stream that joins enters at a table
+    connect    a new stream enters at a table
     suspend    its rows wait in the buffer from this tick on
-    redirect   a suspended stream is to enter at another table
-    resume     what waited and what comes enters there, from this tick on
+    redirect   a suspended stream will enter at another table
+    resume     its waiting and new rows enter there, from this tick on
     drop       a stream that has left is forgotten
 
-A stream is suspended for at least one tick: all that it brought before is committed to its old table when the first row
-enters the new one, so its rows keep their order. A feed that was killed commits a tick again where it is missing; a row
-must then go where the first attempt would have put it, or it would come twice or not at all. So the log is on disk
-before the first row of a tick is committed.
+A stream is suspended for at least one tick. So its earlier rows are committed to the old table before the first row
+enters the new table, and its rows keep their order. A killed feed commits a missing tick again, and each row must go to
+the table of the first attempt, or it would be duplicated or lost. So the log is on disk before the first row of a tick
+is committed.
 
 Reference: [DRFM] Section 6.1, the feed's interface.
 """
@@ -36,16 +36,16 @@ Ticks = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Routing:
-    """Where rows go in one tick. Each command returns a new routing.
+    """Routing of rows in one tick. Each command returns a new routing.
 
     Attributes:
         tick: Number of the tick, >= 0.
         entry: Number of the table that each connected stream enters at.
-        waiting: First tick whose rows wait in the buffer, of each suspended stream.
-        resumed: The same of those whose buffer is emptied in this tick.
+        waiting: First tick whose rows wait in the buffer, by suspended stream.
+        resumed: The same for streams whose buffer is emptied in this tick.
 
     Raises:
-        MillraceError: Of commands: if a stream is not in the state that the command asks for; it says what to do first.
+        MillraceError: By commands, if a stream is not in the required state; the message says what to do first.
     """
 
     tick: int
@@ -54,36 +54,36 @@ class Routing:
     resumed: Ticks = field(default_factory=dict)
 
     def at(self, tick: int) -> Routing:
-        """Return the routing of a later tick before any command."""
+        """Return the routing of a later tick, before any command."""
         if tick <= self.tick:
-            raise MillraceError("tick", tick, f"> {self.tick}", "A routing goes forward only.")
+            raise MillraceError("tick", tick, f"> {self.tick}", "Use a later tick.")
         return replace(self, tick=tick, resumed={})
 
     def connect(self, stream: str, table: int) -> Routing:
-        """Let a stream that joins enter at a table."""
+        """Let a new stream enter at a table."""
         if stream in self.entry:
             raise _out_of_turn(stream, "connected", "not connected", "Redirect it.")
         return replace(self, entry={**self.entry, stream: table})
 
     def suspend(self, stream: str) -> Routing:
-        """Let a stream's rows wait from this tick on."""
+        """Hold a stream's rows in the buffer from this tick on."""
         self._require_running(stream, "Wait for the next tick.")
         return replace(self, waiting={**self.waiting, stream: self.tick})
 
     def redirect(self, stream: str, table: int) -> Routing:
-        """Let a stream that was suspended in an earlier tick enter at another table once it is resumed."""
+        """Change the entry table of a stream suspended in an earlier tick, for when it is resumed."""
         self._require_suspended(stream)
         return replace(self, entry={**self.entry, stream: table})
 
     def resume(self, stream: str) -> Routing:
-        """Let what waited since an earlier tick and what comes enter, in this tick."""
+        """Let a stream's buffered and new rows enter in this tick."""
         self._require_suspended(stream)
         waiting = {s: since for s, since in self.waiting.items() if s != stream}
         return replace(self, waiting=waiting, resumed={**self.resumed, stream: self.waiting[stream]})
 
     def drop(self, stream: str) -> Routing:
         """Forget a stream."""
-        self._require_running(stream, "Resume it first: rows may wait.")
+        self._require_running(stream, "Resume it first: rows may be waiting.")
         return replace(self, entry={s: table for s, table in self.entry.items() if s != stream})
 
     def _require_running(self, stream: str, remedy: str) -> None:
@@ -94,18 +94,18 @@ class Routing:
 
     def _require_suspended(self, stream: str) -> None:
         if self.waiting.get(stream, self.tick) >= self.tick:
-            raise _out_of_turn(stream, "not suspended before this tick", "suspended", "Suspend it a tick before.")
+            raise _out_of_turn(stream, "not suspended before this tick", "suspended", "Suspend it one tick earlier.")
 
 
 def steer(routing: Routing, tick: int, present: Ticks, wanted: Mapping[str, int], tables: int) -> Routing:
-    """Return a tick's routing: streams go towards where they are wanted, one suspended tick each.
+    """Return a tick's routing: it moves streams to their wanted tables, with one suspended tick each.
 
     Args:
-        routing: That of the tick before.
-        tick: The tick that begins.
-        present: Last tick in which each stream brought rows, of those that are to be kept.
-        wanted: Number of the table that each stream is to enter at; what names no table is left out.
-        tables: Number of tables, >= 1. A stream that nobody has placed enters where the fewest do.
+        routing: Routing of the previous tick.
+        tick: The new tick.
+        present: Last tick with rows of each stream that is kept.
+        wanted: Number of each stream's wanted table; invalid numbers are ignored.
+        tables: Number of tables, >= 1. A stream without a wanted table enters at the table with the fewest streams.
     """
     routing = routing.at(tick)
     wanted = {stream: table for stream, table in wanted.items() if 0 <= table < tables}
@@ -129,14 +129,14 @@ def _out_of_turn(stream: str, state: str, allowed: str, remedy: str) -> Millrace
 
 
 class RoutingLog:
-    """One routing a line, appended and synced; held by one feed at a time.
+    """Log with one routing per line, appended and synced; locked by one feed at a time.
 
     Args:
-        path: The file; its folder is made.
-        now: When the first tick begins, if the log is new (UTC).
+        path: The file; its folder is created.
+        now: Start of the first tick, if the log is new (UTC).
 
     Raises:
-        MillraceError: If another feed holds it, or it cannot be read or written.
+        MillraceError: If another feed holds the lock, or the file cannot be read or written.
     """
 
     def __init__(self, path: Path, now: datetime) -> None:
@@ -146,10 +146,10 @@ class RoutingLog:
             self._lock.acquire(timeout=0)
             whole = path.read_bytes().rpartition(b"\n")[0].decode() if path.exists() else ""
             self._file = path.open("ab")
-            self._file.truncate(len(whole.encode()) + 1 if whole else 0)  # a line that a kill cut was never acted upon
+            self._file.truncate(len(whole.encode()) + 1 if whole else 0)  # a line cut off by a kill was never used
         except Timeout:
             remedy = "Stop the other feed, or name another log."
-            raise MillraceError("routing log", str(path), "a log that no other feed holds", remedy) from None
+            raise MillraceError("routing log", str(path), "a log that no other feed uses", remedy) from None
         except OSError as error:
             raise MillraceError("routing log", str(path), "a writable file", f"Fix it ({error}).") from error
         begun, *lines = whole.splitlines() or [""]
@@ -161,7 +161,7 @@ class RoutingLog:
             self._write(json.dumps({"begun": now.isoformat()}))
 
     def at(self, tick: int) -> Routing:
-        """Return the routing that holds in a tick, as far as the log goes."""
+        """Return the routing of a tick, as far as the log goes."""
         count = bisect_right([c.tick for c in self.routings], tick)
         if not count:
             return Routing(-1)
@@ -174,7 +174,7 @@ class RoutingLog:
         return self.routings[-1].tick if self.routings else -1
 
     def add(self, routing: Routing) -> None:
-        """Write a routing down; one that only goes on as before needs no line.
+        """Write a routing to the log, unless it equals the previous one.
 
         Raises:
             MillraceError: If it cannot be written.

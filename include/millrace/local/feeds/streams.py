@@ -3,7 +3,7 @@
 Usage: ``python -m millrace.local.feeds.streams --ingest A --ingest B ...``.
 
 Each stream, by default an airport's flights of one carrier, enters at the table that the pipeline's newest Deployment
-names. What streams brought goes to ``telemetry/streams``.
+names. The streams' row counts are written to ``telemetry/streams``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from millrace.model.errors import MillraceError
 
 TELEMETRY = "telemetry/streams"
 KEPT_S = 60.0
-"""A stream without rows for so long has left."""
+"""A stream without rows for this long has left."""
 
 
 @dataclass(frozen=True)
 class Intake:
-    """A replay seen as streams.
+    """A replay divided into streams.
 
     Attributes:
         replay: The rows.
-        columns: Columns whose values together name a stream.
+        columns: Columns whose combined values name a stream.
         tables: Names of the ingest tables.
     """
 
@@ -53,14 +53,14 @@ class Intake:
         return pc.binary_join_element_wise(*named, "/", null_handling="skip")
 
     def shares(self, routing: Routing) -> list[pa.Table]:
-        """Return what each table gets in a routing's tick: what waited first."""
+        """Return each table's rows in a routing's tick, buffered rows first."""
         now = {s: t for s, t in routing.entry.items() if s not in routing.waiting}
         parts = [self._split(tick, self._waited(routing, now, tick)) for tick in self._buffered(routing)]
         parts.append(self._split(routing.tick, now))
         return [pa.concat_tables(share) for share in zip(*parts, strict=True)]
 
     def report(self, log: RoutingLog, ticks: range) -> Iterator[dict[str, Any]]:
-        """Yield what each stream brought in a span of ticks, as rows of ``telemetry/streams`` but for the pipeline.
+        """Yield the streams' rows in a span of ticks, as rows of ``telemetry/streams`` without the pipeline.
 
         Args:
             log: The routing of those ticks.
@@ -86,7 +86,7 @@ class Intake:
             }
 
     def _split(self, tick: int, entry: dict[str, int]) -> list[pa.Table]:
-        """Return each table's rows of a tick; those of streams without an entry are left out."""
+        """Return each table's rows of a tick, without those of streams that enter nowhere."""
         rows, ids = self.replay.tick(tick), self.streams(tick)
         shares = []
         for table in range(len(self.tables)):
@@ -109,12 +109,12 @@ def _counted(ids: Iterable[pa.Array]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Reporter:
-    """Reports what the streams of a pipeline bring.
+    """Report the rows of a pipeline's streams.
 
     Attributes:
-        lake: Where.
-        pipeline: Whose.
-        ticks: Ticks of a period, >= 1.
+        lake: Lake to write to.
+        pipeline: Name of the pipeline.
+        ticks: Ticks per period, >= 1.
     """
 
     lake: Lake
@@ -122,7 +122,7 @@ class Reporter:
     ticks: int
 
     def report(self, intake: Intake, log: RoutingLog, tick: int) -> None:
-        """Report the periods that have ended with a tick and were not reported yet.
+        """Report the periods that have ended by a tick and have not been reported yet.
 
         Raises:
             MillraceError: If the lake cannot be written.
@@ -143,19 +143,19 @@ def run(
     parts: int,
     wait: Callable[[float], bool],
 ) -> bool:
-    """Commit tick after tick to all tables, each when it is due, going on after the last one that all have.
+    """Commit the ticks to all tables, each when it is due, starting after the last tick that all tables have.
 
     Args:
         intake: The streams.
-        tables: Where they enter.
+        tables: The ingest tables.
         log: The routing so far.
-        followed: The Deployments that say where streams are to enter.
+        followed: The Deployments that assign streams to tables.
         reporter: Reports the ticks.
-        parts: Files a commit, >= 1.
-        wait: Waits the seconds given, and returns True if the replay is to stop.
+        parts: Files per commit, >= 1.
+        wait: Waits the given seconds and returns True if the replay must stop.
 
     Returns:
-        True if the replay came to its end, False if it was stopped.
+        True if the replay finished, False if it was stopped.
     """
     clock, last = intake.replay.clock, [table.last(TRANSACTION) for table in tables]
     first, reached = min(last) + 1, max(*last, log.last)
@@ -166,10 +166,10 @@ def run(
         present |= dict.fromkeys(intake.streams(number).unique().to_pylist(), number)
         here = {s: t for s, t in present.items() if (number - t) * clock.tick_s < KEPT_S}
         before = routing
-        if number <= reached:  # rows of it may be in a table: the others get theirs by the same routing
+        if number <= reached:  # a table may already have its rows: the others get theirs by the same routing
             routing = log.at(number)
         else:
-            # the last tick leaves nothing waiting
+            # the last tick must leave no rows in the buffer
             newest = followed.read() if number < clock.ticks else None
             routing = steer(routing, number, here, newest.ingest if newest else {}, len(tables))
             log.add(routing)
@@ -189,17 +189,17 @@ def run(
 
 @click.command()
 @table_option("--ingest", "ingest", multiple=True)
-@click.option("--pipeline", required=True, help="Pipeline whose Deployment says at which table each stream enters.")
+@click.option("--pipeline", required=True, help="Pipeline whose Deployment assigns each stream to a table.")
 @click.option("--lake", required=True, help="Folder or URI of Millrace's lake.")
 @click.option("--stream", default="origin,carrier", show_default=True, help="Columns that name a stream.")
-@click.option("--report-s", default=4.0, show_default=True, help="Seconds that a report of the streams covers.")
-@click.option("--log", type=click.Path(path_type=Path), help="Log of the routing; beside the first table by default.")
+@click.option("--report-s", default=4.0, show_default=True, help="Seconds per report of the streams.")
+@click.option("--log", type=click.Path(path_type=Path), help="Routing log; default: next to the first table.")
 @clock_options
 def main(
     ingest: tuple[Path, ...], pipeline: str, lake: str, stream: str, report_s: float, log: Path | None, parts: int,
     with_parent: bool, **settings: Any,
 ) -> None:  # fmt: skip
-    """Replay the flights of 2013 into ingest tables; a replay that was interrupted goes on where it stopped."""
+    """Replay the flights of 2013 into ingest tables; an interrupted replay continues where it stopped."""
     wait = stoppable(with_parent)
     with filling(*ingest):
         clock = Clock(**settings)

@@ -1,4 +1,4 @@
-"""Talks to the stack's Airflow over its public REST interface."""
+"""Client for the public REST interface of the stack's Airflow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millrace.places import IN_CHECKOUT
 ENDED = ("success", "failed")
 POLL_S = 0.3
 TOLD = "AirflowFailException"
-"""How Millrace's tasks fail: with a text that was written for a person."""
+"""Exception with which Millrace's tasks fail. Its text is written for users."""
 
 
 class AirflowApi:
@@ -35,7 +35,7 @@ class AirflowApi:
     def __init__(self, url: str, user: str, password: str, timeout_s: float = 30.0) -> None:
         self.url = url
         self._login = {"username": user, "password": password}
-        # the stack listens on this machine: no proxy of the environment belongs in between
+        # the stack is on this machine: ignore proxies from the environment
         self._http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False)
         self._token: str | None = None
 
@@ -48,7 +48,7 @@ class AirflowApi:
         """
         record = lifecycle.status(home)
         if record is None or not record.running:
-            elsewhere = "Do it in your Airflow: it is one of its DAGs, or the switch of one."
+            elsewhere = "Use your own Airflow: trigger, pause or unpause the DAG there."
             raise MillraceError("stack", "down", "up", "Run ./millrace up." if IN_CHECKOUT else elsewhere)
         return cls(airflow_url(record.ports), ADMIN, secrets.load(home).admin_password)
 
@@ -64,7 +64,7 @@ class AirflowApi:
         """Wait until a DAG has been parsed.
 
         Raises:
-            MillraceError: It is not there in time; import errors are named.
+            MillraceError: If it does not appear in time; the message contains Airflow's import errors.
         """
         deadline = time.monotonic() + timeout_s
         while not self.has_dag(dag_id):
@@ -88,10 +88,8 @@ class AirflowApi:
         Raises:
             MillraceError: There is no such DAG, it is paused, or a parameter is not allowed.
         """
-        if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait, and nobody sees for what
-            raise MillraceError(
-                dag_id, "paused", "a DAG that is not paused", "Switch it on in Airflow, then try again."
-            )
+        if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait without any visible reason
+            raise MillraceError(dag_id, "paused", "a DAG that is not paused", "Unpause it in Airflow, then try again.")
         run = self._send(
             "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
         )
@@ -119,7 +117,7 @@ class AirflowApi:
         return state
 
     def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
-        """Return why each failed task of a run failed, in the order in which they ended; empty if no log says so."""
+        """Return why each failed task of a run failed, in order of their end; empty if no log says why."""
         tasks = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
         failed = [task for task in self._send("GET", tasks)["task_instances"] if task["state"] == "failed"]
         failed.sort(key=lambda task: str(task["end_date"]))
@@ -131,7 +129,7 @@ class AirflowApi:
         raised = [error for line in log if isinstance(line, dict) for error in line.get("error_detail") or ()]
         if not raised:
             return None
-        kind, text = str(raised[0]["exc_type"]), str(raised[0]["exc_value"])  # what follows are its causes
+        kind, text = str(raised[0]["exc_type"]), str(raised[0]["exc_value"])  # the rest are its causes
         return text if kind == TOLD else reason_of(f"{kind}: {text}")
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
@@ -149,7 +147,7 @@ class AirflowApi:
         try:
             answer = self._authorised(method, path, **request)
             if answer.status_code == httpx.codes.UNAUTHORIZED:
-                # a token lives a day; a stack may live longer
+                # a token is valid for a day; the stack may run longer
                 self._token = None
                 answer = self._authorised(method, path, **request)
         except httpx.TransportError as error:

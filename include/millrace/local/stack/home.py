@@ -1,4 +1,4 @@
-"""Where Millrace keeps what it makes while it runs."""
+"""Where Millrace keeps its runtime files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.places import home_folder
 
 @dataclass(frozen=True)
 class Home:
-    """The folder of one Millrace: lake, logs, secrets, databases.
+    """The folder of one Millrace installation: lake, logs, secrets, databases.
 
     Args:
         root: Absolute path.
@@ -20,7 +20,7 @@ class Home:
 
     @classmethod
     def from_env(cls) -> Home:
-        """Make the home that ``MILLRACE_HOME`` names, or the default one: see :func:`millrace.places.home_folder`."""
+        """Return the home named by ``MILLRACE_HOME``, or the default: see :func:`millrace.places.home_folder`."""
         return cls(home_folder())
 
     @property
@@ -35,7 +35,7 @@ class Home:
 
     @property
     def logs(self) -> Path:
-        """One log file a component."""
+        """One log file per component."""
         return self.root / "logs"
 
     @property
@@ -60,11 +60,11 @@ class Home:
 
     @property
     def scratch(self) -> Path:
-        """What may be deleted at any time while the stack is down."""
+        """Files that may be deleted at any time while the stack is down."""
         return self.root / "scratch"
 
     def ensure(self) -> None:
-        """Make every folder for the owner alone; one that was opened to others since stays so, but for secrets."""
+        """Create every folder for the owner only. Keeps permissions that were opened later, except on secrets."""
         for folder in (self.lake, self.run, self.logs, self.reports, self.scratch):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.secrets, self.airflow, self.mlflow):

@@ -13,7 +13,7 @@ from millrace.places import IN_CHECKOUT, REPO, home_folder
 VENV = REPO / ".venv" if IN_CHECKOUT else Path(sys.prefix)
 """The environment: the checkout's own, or the one that Millrace was installed into."""
 SHARE = VENV / "share" / "millrace" if IN_CHECKOUT else home_folder() / "share"
-"""What set-up makes: inside its own environment, or in the home where the environment is somebody else's."""
+"""Folder for the results of setup: in the checkout's environment, or in the home of an installed Millrace."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class JarSet:
     """Jars that belong together.
 
     Attributes:
-        title: What a person calls it.
+        title: Readable name.
         pins: File of SHA-256 sums and Maven coordinates (``group:artifact:version``), in class path order.
-        folder: Where the jars are kept.
+        folder: Folder of the jars.
     """
 
     title: str
@@ -36,21 +36,21 @@ class JarSet:
         return {self.folder / _name(coordinates): (coordinates, digest) for digest, coordinates in lines}
 
     def missing(self) -> list[Path]:
-        """Return the jars that are not there."""
+        """Return the jars that are missing."""
         return [jar for jar in self.pinned() if not jar.is_file()]
 
     def changed(self) -> list[Path]:
-        """Return the jars that are not the pinned files."""
+        """Return the jars that differ from the pinned files."""
         return [jar for jar, (_, pin) in self.pinned().items() if jar.is_file() and digest(jar) != pin]
 
     def paths(self) -> list[Path]:
         """Return the jars in class path order.
 
         Raises:
-            MillraceError: One is not there.
+            MillraceError: A jar is missing.
         """
         if missing := self.missing():
-            raise MillraceError("jars", missing[0].name, "set up", "Run ./millrace setup.")
+            raise MillraceError("jars", missing[0].name, "installed jars", "Run ./millrace setup.")
         return list(self.pinned())
 
 
@@ -66,4 +66,4 @@ def _name(coordinates: str) -> str:
 
 DELTA = JarSet("Delta", Path(__file__).with_name("delta_jars.sha256"), SHARE / "jars")
 CONNECTORS = {"kafka": JarSet("Kafka", Path(__file__).with_name("kafka_jars.sha256"), SHARE / "kafka")}
-"""By the name that a spec asks for them by."""
+"""Sets by the connector's name in a spec."""

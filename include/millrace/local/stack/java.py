@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on, and installs one where this may be done unasked."""
+"""Find a Java that Spark can run on, and install one if this is allowed without asking."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Java:
     """A Java installation.
 
     Args:
-        home: What JAVA_HOME must be to run it.
+        home: JAVA_HOME for this installation.
         version: Its full version string, such as ``17.0.15``.
     """
 
@@ -38,14 +38,14 @@ def major(version: str) -> int:
     """Read the feature release from a Java version string.
 
     Returns:
-        The feature release, 0 where the string is no Java version.
+        The feature release; 0 if the string is not a Java version.
     """
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match.group(1)) if match else 0
 
 
 def candidates() -> Iterator[Path]:
-    """Yield the java programs to try: JAVA_HOME's, then the one on PATH, then what the system's packages installed."""
+    """Yield the java programs to try: from JAVA_HOME, on PATH, then from system packages."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java"
     if program := shutil.which("java"):
@@ -57,12 +57,12 @@ def inspect(program: Path) -> Java | None:
     """Ask a java program for its version and home.
 
     Returns:
-        The installation, or None where it does not run.
+        The installation; None if it does not run.
     """
     if not program.is_file():
         return None
     try:
-        # the one way to learn both that needs no guess about links and wrapper scripts
+        # the only way to learn both without guessing about links and wrapper scripts
         output = subprocess.run(
             [str(program), "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60
         ).stderr
@@ -74,10 +74,10 @@ def inspect(program: Path) -> Java | None:
 
 
 def find() -> tuple[Java | None, Java | None]:
-    """Look for a Java that is new enough.
+    """Look for a recent enough Java.
 
     Returns:
-        The one to use or None, and the newest of those that are too old or None.
+        The Java to use or None, and the newest one that is too old or None.
     """
     old: Java | None = None
     for program in candidates():
@@ -90,15 +90,15 @@ def find() -> tuple[Java | None, Java | None]:
 
 
 def missing(old: Java | None) -> MillraceError:
-    """Say in one line what to install."""
+    """Return the error that names the package to install."""
     return MillraceError(
         "java",
         old.version if old else "none",
         f"version {OLDEST} or newer",
-        f"Install {PACKAGE} (or any JRE {OLDEST}+) and run again; JAVA_HOME is honoured.",
+        f"Install {PACKAGE} (or any JRE {OLDEST}+) and run again. JAVA_HOME takes precedence.",
     )
 
 
 def may_install() -> bool:
-    """Whether system packages can be installed without asking: as root on Debian or Ubuntu."""
+    """Return whether system packages can be installed without asking: as root on Debian or Ubuntu."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None

@@ -1,4 +1,4 @@
-"""Brings the stack up and down from any process, and reports how it is."""
+"""Start and stop the stack from any process, and report its state."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ GIVE_UP_AFTER_RESTARTS = 3
 STOP_S = 60.0
 
 FOLDERS = "MILLRACE_PIPELINES"
-"""Names folders of specs."""
+"""Environment variable that names folders of specs."""
 Watch = Callable[[StackRecord], None]
 
 
 def status(home: Home) -> StackRecord | None:
-    """Read how the stack is.
+    """Read the state of the stack.
 
     Returns:
-        Its record, None where it is down. A record that is not ``running`` belongs to a supervisor that was killed.
+        Its record; None if it is down. A record that is not ``running`` belongs to a supervisor that was killed.
     """
     return StackRecord.read(supervisor.record_path(home))
 
 
 def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch: Watch | None = None) -> StackRecord:
-    """Start the stack where it is down and wait until all of it is healthy.
+    """Start the stack if it is down and wait until all of it is healthy.
 
     Args:
-        home: Whose stack.
-        until_pid: A process at whose end the stack stops by itself; without it the stack runs until ``down``.
+        home: Home of the stack.
+        until_pid: Stop the stack when this process ends; by default it runs until ``down``.
         wait_s: Seconds to wait for health.
         watch: Called with the record at every poll.
 
@@ -51,7 +51,7 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
         The record of the healthy stack.
 
     Raises:
-        MillraceError: It did not become healthy; the log to read is named.
+        MillraceError: It did not become healthy; the message names the log to read.
     """
     home.ensure()
     child = None if _supervised(home) else _spawn(home, until_pid)
@@ -73,14 +73,14 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
 
 
 def down(home: Home, grace_s: float = GRACE_S) -> int:
-    """Stop the stack, or what a killed supervisor left of it.
+    """Stop the stack, or what a killed supervisor left running.
 
     Args:
-        home: Whose stack.
-        grace_s: Seconds that what a killed supervisor left has to end before it is killed too.
+        home: Home of the stack.
+        grace_s: Seconds before processes left by a killed supervisor are killed.
 
     Returns:
-        How many of its services were running, 0 where it was down.
+        How many of its services were running; 0 if it was down.
     """
     record = _record_soon(home)
     if record is None:
@@ -101,9 +101,9 @@ def down(home: Home, grace_s: float = GRACE_S) -> int:
 
 @contextmanager
 def attached(home: Home, watch: Watch | None = None) -> Iterator[StackRecord]:
-    """Hold the stack up for as long as a block runs; it stops even where this process is killed.
+    """Keep the stack up while a block runs; it stops even if this process is killed.
 
-    A stack that was up before stays up.
+    A stack that was already up stays up.
     """
     mine = not _supervised(home)
     try:
@@ -127,7 +127,7 @@ def tail(path: Path, lines: int) -> list[str]:
 
 
 def last_line(path: Path) -> str:
-    """Return the begin of the last line of a log that says something; empty if none does."""
+    """Return the start of the last line of a log that is not empty; an empty text if there is none."""
     return next((line for line in reversed(tail(path, 20)) if line.strip()), "")[:200]
 
 
@@ -144,7 +144,7 @@ def _supervised(home: Home) -> bool:
 
 
 def _record_soon(home: Home) -> StackRecord | None:
-    """Read the record; a supervisor that has only just begun gets the seconds it needs to write one."""
+    """Read the record; wait a few seconds for a supervisor that has just started to write one."""
     deadline = time.monotonic() + 10.0
     while (record := status(home)) is None and _supervised(home) and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -166,7 +166,7 @@ def _spawn(home: Home, until_pid: int | None) -> subprocess.Popen[bytes]:
 
 
 def environment(home: Home) -> dict[str, str]:
-    """Return what a stack is started with: the caller's variables, with paths that hold in any folder."""
+    """Return the environment to start the stack with: the caller's variables, with absolute paths."""
     folders = os.environ.get(FOLDERS, "").split(os.pathsep)
     named = os.pathsep.join(str(Path(folder).expanduser().resolve()) for folder in folders if folder)
     return {

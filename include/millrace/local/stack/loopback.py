@@ -1,4 +1,4 @@
-"""Loopback: a free port for every service, and how a service on one is asked for its health."""
+"""Loopback: find a free port for every service, and check a service's health."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ USUAL = {"airflow": 8080, "execution": 8081, "mlflow": 5000, "spark": 7077, "spa
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing listens on a port that a client of 127.0.0.1 would reach."""
+    """Return whether no process listens on a port that a client of 127.0.0.1 would reach."""
     with socket.socket() as probe:
-        # a listener on the loopback address; binding alone would also fail on one that is only closing
+        # look for a listener first: binding alone would also fail on a port that is only closing
         probe.settimeout(0.5)
         if probe.connect_ex((HOST, port)) == 0:
             return False
@@ -30,7 +30,7 @@ def is_free(port: int) -> bool:
 
 
 def any_free() -> int:
-    """Ask the kernel for a free port."""
+    """Return a free port from the kernel."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -41,7 +41,7 @@ def choose(usual: dict[str, int] | None = None) -> dict[str, int]:
     """Choose a port for every service that listens.
 
     Args:
-        usual: Preferred port of each; the well-known ones by default.
+        usual: Preferred port per service; the well-known ones by default.
 
     Returns:
         A port for each name, all different.
@@ -57,14 +57,14 @@ def choose(usual: dict[str, int] | None = None) -> dict[str, int]:
 TIMEOUT_S = 5.0
 
 Health = Callable[[float], bool]
-"""Tells whether a service that was started at a time (Unix seconds) is healthy now."""
+"""Returns whether a service that was started at a time (Unix seconds) is healthy now."""
 
-# a proxy of the environment has no business between two processes of this machine
+# ignore proxies from the environment between two processes of this machine
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def get(url: str, token: str | None = None) -> bytes | None:
-    """Fetch a page of this machine, with a bearer token where it asks for one.
+    """Fetch a page of this machine, with an optional bearer token.
 
     Returns:
         The body of a 200 answer, None for anything else.
@@ -79,12 +79,12 @@ def get(url: str, token: str | None = None) -> bytes | None:
 
 
 def answers(url: str, token: str | None = None) -> Health:
-    """Make a check that a page answers with 200."""
+    """Return a check that a page answers with 200."""
     return lambda _started: get(url, token) is not None
 
 
 def heartbeat(url: str, component: str) -> Health:
-    """Make a check that an Airflow component reports health and has done so in its present life.
+    """Return a check that an Airflow component is healthy and has sent a heartbeat since it was started.
 
     Args:
         url: Airflow's monitor page.
@@ -97,7 +97,7 @@ def heartbeat(url: str, component: str) -> Health:
         last = state.get(f"latest_{component}_heartbeat")
         if state.get("status") != "healthy" or not last:
             return False
-        # right after a restart the last life's heartbeat still counts as healthy
+        # right after a restart, the heartbeat from before still counts as healthy
         return datetime.fromisoformat(last).replace(tzinfo=UTC).timestamp() >= started
 
     return healthy

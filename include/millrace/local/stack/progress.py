@@ -1,6 +1,6 @@
-"""Shows what set-up and the stack are doing, step by step with seconds, and runs set-up's programs.
+"""Show the progress of setup and the stack, step by step with seconds, and run setup's programs.
 
-Needs nothing but the standard library. A program's output goes to a log, and it never outlives an interrupted set-up
+Needs only the standard library. A program's output goes to a log, and an interrupted setup leaves no program running
 unnoticed.
 """
 
@@ -18,13 +18,13 @@ from typing import TextIO
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print one line for a person; on stderr, so that a command's own output stays clean."""
+    """Print one line for a person, on stderr to keep a command's own output clean."""
     print(text, file=stream or sys.stderr, flush=True)
 
 
 @contextmanager
 def step(title: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Show a step's seconds while it runs and once it is done; on a terminal they tick."""
+    """Show a step's seconds while it runs and when it is done; in a terminal they count up."""
     out = stream or sys.stderr
     started = time.monotonic()
     done = threading.Event()
@@ -56,9 +56,9 @@ class ProgramFailed(Exception):  # noqa: N818 - what happened, as NotReady and C
     """A program ended with an error.
 
     Args:
-        argv: What was run.
+        argv: Program and arguments.
         code: Its exit code.
-        tail: The end of what it printed.
+        tail: The end of its output.
     """
 
     def __init__(self, argv: Sequence[str], code: int, tail: str) -> None:
@@ -69,14 +69,14 @@ class ProgramFailed(Exception):  # noqa: N818 - what happened, as NotReady and C
 def run(
     argv: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, lock_fd: int | None = None
 ) -> None:
-    """Run a program to its end with its output appended to a log.
+    """Run a program to its end, appending its output to a log.
 
     Args:
         argv: Program and arguments.
         log: File that gets stdout and stderr.
         env: Variables on top of the current environment.
-        lock_fd: Descriptor of the set-up's lock. The child inherits it, so that the lock stays held
-            while a child lives on after its set-up was killed.
+        lock_fd: Descriptor of the setup lock. The child inherits it, so the lock stays held while a child outlives a
+            killed setup.
 
     Raises:
         ProgramFailed: The program's exit code is not 0.

@@ -1,4 +1,4 @@
-"""Makes the virtual environment and installs the lock into it."""
+"""Create the virtual environment and install the lock into it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from millrace.local.stack.progress import ProgramFailed
 from millrace.model.errors import MillraceError
 
 BUILD_LOCK = Path(__file__).with_name("build.lock")
-"""Versions of what source distributions are built with."""
+"""Pinned versions of build requirements for source distributions."""
 Run = Callable[[Sequence[str | Path]], None]
 
 
 def run_with(venv: Path, lock: Path) -> list[str]:
-    """Return the words before a command whose programs have a lock of their own; the first run fetches them.
+    """Return the command prefix that runs programs with their own lock; the first run fetches them.
 
     Args:
         venv: The environment that has uv.
@@ -40,17 +40,17 @@ def stanza(lock: str, package: str) -> str:
     """
     match = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n", lock, re.M)
     if not match:
-        raise MillraceError("requirements.lock", package, "a lock that pins it", "Compile the lock again.")
+        raise MillraceError("requirements.lock", package, "a lock that pins this package", "Compile the lock again.")
     return match.group(0)
 
 
 def usable(venv: Path) -> bool:
-    """Whether a folder is a virtual environment whose interpreter still exists."""
+    """Return whether a folder is a virtual environment whose interpreter still exists."""
     return (venv / "bin" / "python").exists() and (venv / "pyvenv.cfg").is_file()
 
 
 def discard(venv: Path) -> None:
-    """Remove an environment; its name is free at once, however long the removal takes."""
+    """Remove an environment. Its name is free immediately, however long the removal takes."""
     discarded = venv.with_name(venv.name + ".discarded")
     shutil.rmtree(discarded, ignore_errors=True)
     if venv.exists():
@@ -59,19 +59,19 @@ def discard(venv: Path) -> None:
 
 
 def create(venv: Path, run: Run, say: Callable[[str], None]) -> None:
-    """Make an empty virtual environment in a folder that holds none.
+    """Create an empty virtual environment in a folder that has none.
 
     Args:
         venv: Its folder.
         run: Runs a program, raising ProgramFailed.
-        say: Tells a person what else is installed.
+        say: Reports what else is installed.
 
     Raises:
-        MillraceError: The system's Python cannot make one and the missing package may not be installed unasked.
+        MillraceError: The system's Python cannot create one, and installing the missing package needs permission.
     """
     if not importlib.util.find_spec("ensurepip") or not importlib.util.find_spec("venv"):
         _install_venv_module(run, say)
-    # a new process, because this one has looked for ensurepip before it was installed
+    # a new process, because this one looked for ensurepip before it was installed
     run([sys.executable, "-m", "venv", venv])
 
 
@@ -87,20 +87,20 @@ def _install_venv_module(run: Run, say: Callable[[str], None]) -> None:
 
 
 def install(venv: Path, lock: Path, scratch: Path, run: Run, say: Callable[[str], None]) -> None:
-    """Bring an environment to exactly what the lock says.
+    """Install exactly the packages of a lock into an environment.
 
-    uv does it in seconds, and pip does it where uv cannot: a mirror, a proxy or a certificate that only pip
-    was told about.
+    uv takes seconds. If uv fails, pip does it, because a mirror, a proxy or a certificate may be configured only for
+    pip.
 
     Args:
         venv: The environment.
         lock: The compiled lock, with hashes.
         scratch: Folder for a temporary file.
         run: Runs a program, raising ProgramFailed.
-        say: Tells a person that pip had to do it.
+        say: Reports that pip was needed.
 
     Raises:
-        ProgramFailed: Neither could.
+        ProgramFailed: Both failed.
     """
     python = venv / "bin" / "python"
     if not list(venv.glob("lib/python*/site-packages/pip/__main__.py")):
@@ -113,16 +113,16 @@ def install(venv: Path, lock: Path, scratch: Path, run: Run, say: Callable[[str]
 
 
 def add(venv: Path, lock: Path, run: Run, say: Callable[[str], None]) -> None:
-    """Add what a lock says to an environment that has uv, as ``install`` does it.
+    """Add the packages of a lock to an environment that has uv, in the same way as ``install``.
 
     Args:
         venv: The environment.
         lock: The compiled lock, with hashes.
         run: Runs a program, raising ProgramFailed.
-        say: Tells a person that pip had to do it.
+        say: Reports that pip was needed.
 
     Raises:
-        ProgramFailed: Neither could.
+        ProgramFailed: Both failed.
     """
     _run_uv(venv, "install", ["--no-deps", "--require-hashes", "-r", lock], lock, run, say)
 
@@ -134,12 +134,12 @@ def _run_uv(
         where: list[str | Path] = ["--python", venv / "bin" / "python", "--build-constraint", BUILD_LOCK]
         run([venv / "bin" / "uv", "pip", command, *where, *options])
     except ProgramFailed:
-        say("  uv could not install the packages; pip goes on, which takes longer")
+        say("  uv could not install the packages; continuing with pip, which takes longer")
         run([*_pip(venv), "-r", lock])
 
 
 def _pip(venv: Path) -> list[str | Path]:
-    # a lock is whole: of what packages want, some is left out on purpose
+    # the lock is complete: some dependencies of its packages are left out on purpose
     options = ("--disable-pip-version-check", "--require-hashes", "--no-deps")
     return [venv / "bin" / "python", "-m", "pip", "install", *options]
 

@@ -1,4 +1,4 @@
-"""Generates the stack's secrets once; only their owner can read them."""
+"""Generate the stack's secrets once; only their owner can read them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """What the stack's components share and nobody else may know.
+    """Secrets that only the stack's components may know.
 
     Args:
         admin_password: Password of the user ``admin`` in Airflow and MLflow.
-        jwt_secret: Signs Airflow's tokens; at least 64 bytes, as its HS512 asks for.
+        jwt_secret: Signs Airflow's tokens; at least 64 bytes, as HS512 requires.
         fernet_key: Encrypts Airflow's connections; 32 bytes, URL-safe base64.
         api_secret_key: Signs Airflow's sessions.
         mlflow_secret_key: Signs MLflow's sessions.
@@ -37,7 +37,7 @@ class Secrets:
 
 
 def generate() -> dict[str, str]:
-    """Return fresh values for every field of :class:`Secrets`."""
+    """Return new values for every field of :class:`Secrets`."""
     return {
         "admin_password": secrets.token_urlsafe(18),
         "jwt_secret": secrets.token_urlsafe(64),
@@ -49,12 +49,12 @@ def generate() -> dict[str, str]:
 
 
 def password_file(home: Home) -> Path:
-    """Name the file that holds the admin password, for a person to read."""
+    """Return the file with the admin password."""
     return home.secrets / "admin_password"
 
 
 def load(home: Home) -> Secrets:
-    """Read the secrets, generating what is not there yet.
+    """Read the secrets, and generate missing ones.
 
     Returns:
         The same values at every call.

@@ -1,4 +1,4 @@
-"""What a service of the local stack is."""
+"""Definition of a service of the local stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Service:
         name: Its name in status and logs.
         argv: Program and arguments.
         env: Variables on top of the environment.
-        health: Its check; None for a service that does its work and ends.
+        health: Its check; None for a service that does its work and exits.
         after: Names that must be healthy, or done, before it starts.
     """
 

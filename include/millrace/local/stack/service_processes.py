@@ -1,4 +1,4 @@
-"""Starts a service in a session of its own, and stops every process of that session, its leader gone or not."""
+"""Start a service in its own session, and stop every process of that session, even if its leader has ended."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from millrace.local.stack.service import Service
 from millrace.run_folder.process import ProcessId
 
 MARK = "MILLRACE_STACK"
-"""Variable that names the home of the stack that a process belongs to."""
+"""Variable with the home of the stack that a process belongs to."""
 
 OTHERS = ("AIRFLOW", "MLFLOW", "_MLFLOW")
 OWN = (
     *("AIRFLOW_CONN_", "AIRFLOW_VAR_"),
     *(f"AIRFLOW__{section}__" for section in ("EMAIL", "LOGGING", "METRICS", "SECRETS", "SENTRY", "SMTP", "TRACES")),
 )
-"""Variables by which a person sets connections, mail, remote logs, metrics and secrets of the stack's Airflow."""
+"""Variables with which users set connections, mail, remote logs, metrics and secrets of the stack's Airflow."""
 
 GRACE_S = 15.0
 
 
 def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start a service as the leader of its own session and process group."""
-    # what a person exported for another Airflow or MLflow must not reach this one
+    # variables exported for another Airflow or MLflow must not reach this one
     kept = {k: v for k, v in os.environ.items() if k.startswith(OWN) or not k.startswith(OTHERS)}
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -45,10 +45,10 @@ def start(service: Service, home: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def members(leader: ProcessId, home: Path) -> list[psutil.Process]:
-    """Find the living processes of a service's session, its leader gone or not.
+    """Find the living processes of a service's session, even if its leader has ended.
 
-    A session outlives its leader, and its number is not given to another while it has members. The
-    mark excludes a session that got the number after this one had ended.
+    A session outlives its leader, and its number is not reused while it has members. The mark excludes a session
+    that got the number after this one had ended.
 
     Args:
         leader: The session's leader, as it was started.
@@ -67,13 +67,13 @@ def _marked(process: psutil.Process, leader: ProcessId, home: Path) -> bool:
     if process.pid == leader.pid:
         return leader.alive()
     mark = process.environ().get(MARK)
-    if mark is None:  # a process that gives itself a title writes over its environment; its folder stays
+    if mark is None:  # a process that sets its own title overwrites its environment; its folder stays
         return os.path.realpath(process.cwd()) == os.path.realpath(home)
     return mark == str(home)
 
 
 def stop(leaders: Iterable[ProcessId], home: Path, grace_s: float = GRACE_S) -> int:
-    """Stop whole sessions: TERM, then KILL for what is left after a grace.
+    """Stop whole sessions: TERM, then KILL after a grace period.
 
     Args:
         leaders: The sessions' leaders, as they were started.

@@ -23,22 +23,22 @@ LOCAL_SETTINGS = Path(__file__).with_name("airflow")
 
 
 def airflow_url(ports: Mapping[str, int]) -> str:
-    """Give the address of Airflow's page."""
+    """Return the address of Airflow's page."""
     return f"http://{HOST}:{ports['airflow']}"
 
 
 def execution_url(ports: Mapping[str, int]) -> str:
-    """Give the address that Airflow's tasks report to."""
+    """Return the address that Airflow's tasks report to."""
     return f"http://{HOST}:{ports['execution']}/execution/"
 
 
 def mlflow_url(ports: Mapping[str, int]) -> str:
-    """Give the address of MLflow's page."""
+    """Return the address of MLflow's page."""
     return f"http://{HOST}:{ports['mlflow']}"
 
 
 def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give the variables that a client of the stack needs: Airflow's tasks, the console, a user's script."""
+    """Return the variables that a client of the stack needs: Airflow's tasks, the console, a user's script."""
     return {
         "MILLRACE_HOME": str(home.root),
         "MLFLOW_TRACKING_URI": mlflow_url(ports),
@@ -50,7 +50,7 @@ def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[s
 
 
 def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
-    """Give Airflow's configuration as variables, so that no file of it holds a secret."""
+    """Return Airflow's configuration as environment variables, so no configuration file contains a secret."""
     config = {
         "CORE__DAGS_FOLDER": (PACKAGE / "dags").resolve(),
         "CORE__PLUGINS_FOLDER": (PACKAGE / "plugins").resolve(),
@@ -61,7 +61,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "CORE__EXECUTION_API_SERVER_URL": execution_url(ports),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": home.secrets / "airflow_passwords.json",
-        # writers wait for each other; SQLite's own 5 s are short for a busy machine
+        # writers wait for each other; SQLite's default of 5 s is short for a busy machine
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{_airflow_database(home)}?timeout={DATABASE_PATIENCE_S}",
         "LOGGING__BASE_LOG_FOLDER": home.logs / "airflow",
         "API__BASE_URL": airflow_url(ports),
@@ -73,7 +73,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "API_AUTH__JWT_SECRET": secrets.jwt_secret,
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1,
         "DAG_PROCESSOR__PARSING_PROCESSES": 1,
-        # a new spec's DAGs appear within a minute; parsing more often only costs
+        # a new spec's DAGs appear within a minute; parsing more often only costs processor time
         "DAG_PROCESSOR__REFRESH_INTERVAL": 60,
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": 60,
     }
@@ -86,20 +86,20 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "AIRFLOW_HOME": str(home.airflow),
         # SparkSubmitOperator's connection: this machine, no cluster
         "AIRFLOW_CONN_SPARK_DEFAULT": "spark://local",
-        # fits on a handful of points: more threads only wait for each other
+        # fits use only a few points: more threads only wait for each other
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
     }
 
 
 def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
-    """Give the MLflow server's configuration."""
+    """Return the MLflow server's configuration."""
     return {
         "MLFLOW_AUTH_CONFIG_PATH": str(_mlflow_auth_file(home)),
         "MLFLOW_AUTH_ADMIN_USERNAME": ADMIN,
         "MLFLOW_AUTH_ADMIN_PASSWORD": secrets.admin_password,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.mlflow_secret_key,
-        # its job runners would take a gigabyte, and nothing here submits jobs
+        # its job runners would take a gigabyte, and the stack submits no jobs
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "PYTHONUNBUFFERED": "1",
@@ -107,7 +107,7 @@ def mlflow_env(home: Home, secrets: Secrets) -> dict[str, str]:
 
 
 def mlflow_stores(home: Home) -> tuple[str, ...]:
-    """Give the options that name MLflow's database and its artifacts."""
+    """Return the options for MLflow's database and artifacts."""
     database, artifacts = home.mlflow / "mlflow.db", home.mlflow / "artifacts"
     return f"--backend-store-uri=sqlite:///{database}", f"--artifacts-destination={artifacts}"
 
@@ -121,24 +121,24 @@ def _airflow_database(home: Home) -> Path:
 
 
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the files that Airflow, MLflow and Spark read their users from, and prepare Airflow's database."""
+    """Write the files with the users of Airflow, MLflow and Spark, and prepare Airflow's database."""
     spark_cluster.write_config(home, secrets)
     write_atomically(home.secrets / "airflow_passwords.json", json.dumps({ADMIN: secrets.admin_password}))
     users = f"sqlite:///{home.mlflow / 'users.db'}".replace("%", "%%")
-    # the password is hashed with PBKDF2 at every request otherwise; only this server can change it
+    # otherwise every request hashes the password with PBKDF2; only this server can change it
     lines = ["[mlflow]", "default_permission = READ", f"database_uri = {users}", f"admin_username = {ADMIN}"]
     write_atomically(_mlflow_auth_file(home), "\n".join([*lines, "auth_cache_ttl_seconds = 300", ""]))
     with contextlib.closing(sqlite3.connect(_airflow_database(home), timeout=DATABASE_PATIENCE_S)) as database:
-        database.execute("PRAGMA journal_mode=WAL")  # kept in the file: readers and the writer no longer wait
+        database.execute("PRAGMA journal_mode=WAL")  # stored in the file: readers no longer wait for the writer
 
 
 def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
-    """Define the stack, in the order in which it is listed and, reversed, stopped."""
+    """Return the stack's services in the order of the status list; they stop in reverse order."""
     env = airflow_env(home, secrets, ports)
     monitor = f"{airflow_url(ports)}/api/v2/monitor/health"
     airflow = (sys.executable, "-m", "airflow")
     server = (*airflow, "api-server", f"--host={HOST}", "--workers=1")
-    # the scheduler forks the tasks: what it has imported they need not import
+    # the scheduler forks the tasks, so they need not import what it has imported
     scheduler_env = {**env, "PYTHONPATH": f"{SOURCES}:{LOCAL_SETTINGS}"}
     listening = ("--app-name=basic-auth", f"--host={HOST}", f"--port={ports['mlflow']}", "--workers=1")
     stores = mlflow_stores(home)
@@ -146,8 +146,8 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
     upkeep = (sys.executable, "-m", "millrace.local.stack.upkeep")
     migrated, served = ("migrate",), ("api-server",)
     api = (*server, "--apps=core", f"--port={ports['airflow']}")
-    # A process of its own: Airflow logs what a person does from within its event loop. Where a task's report holds
-    # the database's lock just then, and needs the same loop to give it back, both would wait for a minute.
+    # A separate process: Airflow writes its audit log from within its event loop. If a task's report holds the
+    # database lock at that moment and needs the same loop to release it, both would wait for a minute.
     execution = (*server, "--apps=execution", f"--port={ports['execution']}")
     scheduler, triggerer = ((*airflow, name, "--skip-serve-logs") for name in ("scheduler", "triggerer"))
     return (
@@ -164,7 +164,7 @@ def stack_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tu
 
 
 def addresses(home: Home, ports: Mapping[str, int]) -> dict[str, str]:
-    """Tell a person where the pages are and where the password is kept."""
+    """Return the addresses of the pages, the user and the path of the password file."""
     return {
         "airflow": airflow_url(ports),
         "mlflow": mlflow_url(ports),

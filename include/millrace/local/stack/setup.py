@@ -1,12 +1,12 @@
-"""Brings a fresh clone to where commands run: packages for all of them; Java, jars and class archive for Spark's.
+"""Set up a fresh clone: packages for all commands; Java, jars and class archive for commands that use Spark.
 
 The launcher installs the packages. Commands that start Spark call :func:`ensure_spark`.
 
-Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them. Where Millrace was
-installed into an environment, that is left as it is.
+Secrets belong to a home, not to this folder or an image made of it: ``up`` generates them. If Millrace was installed
+into an environment, setup does not change that environment.
 
-Each step is skipped where it was done and never leaves half of its result in place, so that an
-interrupted set-up is completed by the next. Only the standard library: this runs before the environment exists.
+Setup skips steps that are done, and no step leaves half a result, so the next run completes an interrupted setup.
+Only the standard library: this runs before the environment exists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from millrace.model.errors import MillraceError
 from millrace.places import IN_CHECKOUT, REPO, SOURCES, home_folder
 
 LOCK = REPO / os.environ.get("MILLRACE_LOCK", "requirements.lock")
-"""The image of the shared deployment names its own."""
+"""The image of the shared deployment sets its own."""
 STAMP = SHARE / "ready.json"
 PACKAGES_STAMP = SHARE / "packages"
 INSTALLING = SHARE / "installing"
@@ -43,10 +43,10 @@ def main(args: list[str]) -> int:
     """Install the packages if they are missing, then replace this process by the command line inside the environment.
 
     Args:
-        args: The command line's arguments; ``setup`` stops after set-up, and names connectors whose jars it fetches.
+        args: The arguments. ``setup`` stops after set-up; its own arguments are connectors whose jars are fetched too.
 
     Returns:
-        An exit code, where there is no command line to go on with.
+        An exit code, if there is no command to run.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     only_setup = args[:1] == ["setup"] and CONNECTORS.keys() >= set(args[1:])
@@ -56,13 +56,13 @@ def main(args: list[str]) -> int:
         say(f"millrace: {error}")
         return 2
     except ProgramFailed as error:
-        say(f"millrace: set-up stopped: {error}\nThe whole output is in {LOG}. Run again to go on from here.")
+        say(f"millrace: setup failed: {error}\nThe full output is in {LOG}. Run again to continue from here.")
         return 1
     except KeyboardInterrupt:
-        say("\nmillrace: set-up interrupted. Run again to go on from here.")
+        say("\nmillrace: setup interrupted. Run again to continue from here.")
         return 130
     if only_setup:
-        say("millrace: set up")
+        say("millrace: setup complete")
         return 0
     if java_home:
         os.environ["JAVA_HOME"] = java_home
@@ -78,7 +78,7 @@ def ensure_environment() -> str | None:
         JAVA_HOME, or None if nothing was set up for Spark.
 
     Raises:
-        MillraceError: Something has to be installed or fixed by a person.
+        MillraceError: The user has to install or fix something.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
     had_spark = STAMP.is_file()  # a new environment has no jars
@@ -90,28 +90,28 @@ def ensure_spark() -> None:
     """Set up the parts that Spark needs, and set JAVA_HOME for the programs that this process starts.
 
     Raises:
-        MillraceError: Something has to be installed or fixed by a person, or a program of set-up failed.
+        MillraceError: The user has to install or fix something, or a program of set-up failed.
     """
     try:
         java_home = ready() or ensure()
         _ensure_archive(java_home, again=False)
     except ProgramFailed as error:
         remedy = f"Read {LOG}, then run the command again."
-        raise MillraceError("set-up", str(error).splitlines()[0], "a set-up that completes", remedy) from error
+        raise MillraceError("setup", str(error).splitlines()[0], "a complete setup", remedy) from error
     os.environ["JAVA_HOME"] = java_home
 
 
 def set_up(connectors: Iterable[str] = ()) -> str:
-    """Set up everything that is not in place: packages, Java, Delta's jars, the class archive.
+    """Set up everything that is missing: packages, Java, Delta's jars, the class archive.
 
     Args:
-        connectors: Names of connectors whose jars are fetched, too.
+        connectors: Names of connectors whose jars to fetch as well.
 
     Returns:
         JAVA_HOME.
 
     Raises:
-        MillraceError: Something has to be installed or fixed by a person.
+        MillraceError: The user has to install or fix something.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
     _ensure_own_packages()
@@ -126,7 +126,7 @@ def ready() -> str | None:
     """Check in milliseconds whether Java and Delta's jars are in place.
 
     Returns:
-        JAVA_HOME, or None where set-up has to look closer.
+        JAVA_HOME, or None if set-up has to check more closely.
     """
     try:
         stamp = json.loads(STAMP.read_text(encoding="utf-8"))
@@ -134,14 +134,14 @@ def ready() -> str | None:
     except (OSError, ValueError, KeyError):
         return None
     whole = stamp.get("key") == _key() and (Path(java_home) / "bin" / "java").exists() and not DELTA.missing()
-    # an explicit JAVA_HOME that differs is looked at again
+    # check again if an explicit JAVA_HOME differs
     named = os.environ.get("JAVA_HOME")
     same_java = not named or Path(named).resolve() == Path(java_home).resolve()
     return java_home if whole and same_java else None
 
 
 def _key() -> str:
-    """Hash which jars are wanted."""
+    """Hash the list of wanted jars."""
     return hashlib.sha256(DELTA.pins.read_bytes()).hexdigest()
 
 
@@ -151,13 +151,13 @@ def _packages_key() -> str:
 
 
 def ensure() -> str:
-    """Find or install Java, and fetch Delta's jars if they are missing, one set-up at a time.
+    """Find or install Java, and fetch Delta's jars if they are missing; only one set-up runs at a time.
 
     Returns:
         JAVA_HOME.
 
     Raises:
-        MillraceError: Something has to be installed or fixed by a person.
+        MillraceError: The user has to install or fix something.
         ProgramFailed: A program of set-up failed; its output is in the log.
     """
     with _one_at_a_time() as run_logged:
@@ -171,11 +171,11 @@ def ensure() -> str:
 
 
 def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
-    """Fetch a set's jars where they are missing.
+    """Download the missing jars of a set.
 
     Args:
         jars: The set.
-        java_home: Whose Java fetches them; by default that of the environment.
+        java_home: Java that downloads them; by default the environment's.
 
     Raises:
         MillraceError: A jar could not be fetched, or is not the pinned one.
@@ -187,14 +187,14 @@ def ensure_jars(jars: JarSet, java_home: str | None = None) -> None:
             _jars(jars, _with_java(run_logged, java_home))
         except ProgramFailed as error:
             remedy = f"Read {LOG}; {spark_files.MIRROR_VARIABLE} names a mirror of Maven Central."
-            raise MillraceError("jars", jars.title, "jars that can be fetched", remedy) from error
+            raise MillraceError("jars", jars.title, "jars that can be downloaded", remedy) from error
 
 
 def ensure_packages(lock: Path) -> None:
-    """Add the packages of a lock to the environment, where they are missing.
+    """Install the missing packages of a lock into the environment.
 
     Args:
-        lock: A compiled lock, with hashes; where the environment has one of its packages, that has the same version.
+        lock: A compiled lock with hashes; packages that the environment already has must have the same version.
 
     Raises:
         MillraceError: They could not be installed.
@@ -204,22 +204,22 @@ def ensure_packages(lock: Path) -> None:
             python_env.add(VENV, lock, run_logged, say)
         except ProgramFailed as error:
             remedy = f"Read {LOG}; the first call needs a package index."
-            raise MillraceError("packages", str(lock), "packages that can be installed", remedy) from error
+            raise MillraceError("packages", str(lock), "installable packages", remedy) from error
 
 
 def _ensure_archive(java_home: str, again: bool) -> None:
-    """Make the class archive if there is none that fits; one that failed before is made only if ``again``."""
+    """Make the class archive if none fits; retry one that failed before only if ``again``."""
     jre = java.inspect(Path(java_home) / "bin" / "java")
     if jre is None or spark_files.archive_settled(jre.version, again):
         return
     with _one_at_a_time() as run_logged:
         if not spark_files.archive_settled(jre.version, again):
-            say("Making Spark's class archive, once per installation: with it, drivers and executors start faster.")
+            say("Making Spark's class archive, once per installation; it makes drivers and executors start faster.")
             _archive(_with_java(run_logged, java_home), jre.version)
 
 
 def _with_java(run: Run, java_home: str | None) -> spark_files.Run:
-    """Return what runs a program of Spark with the Java that was checked; by default that of the environment."""
+    """Return a function that runs Spark programs with the checked Java; by default the environment's."""
     chosen = {"JAVA_HOME": java_home} if java_home else {}
     return lambda argv, env: run(argv, {**env, **chosen})
 
@@ -235,14 +235,14 @@ def _ensure_own_packages() -> None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[Run]:
-    """Hold set-up's lock; yield what runs a program under it, with its output in the log."""
+    """Hold set-up's lock; yield a function that runs a program under it and logs its output."""
     path = VAR / "setup.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Another set-up of this folder is running; waiting for it.")
+            say("Another setup of this folder is running; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
 
         def run_logged(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
@@ -265,7 +265,7 @@ def _scratch(name: str) -> Iterator[Path]:
 def _java(run: Run) -> java.Java:
     found, old = java.find()
     if found is None and java.may_install():
-        say(f"  no Java {java.OLDEST}+ here: installing the system package {java.PACKAGE}")
+        say(f"  no Java {java.OLDEST}+ found: installing the system package {java.PACKAGE}")
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         with step(f"Java ({java.PACKAGE})"), suppress(ProgramFailed):
             run(["apt-get", "update"], quiet)
@@ -287,8 +287,8 @@ def _packages(run: Run) -> None:
     if _packages_done():
         return
     with step("Python packages"):
-        # an install that was cut may have left half a package, which no installer would notice, and with
-        # pyspark-client, which former locks had, files of pyspark would go
+        # an interrupted install may have left half a package, which no installer would notice; and removing
+        # pyspark-client, which former locks had, would remove files of pyspark
         unsafe = INSTALLING.exists() or any(VENV.glob("lib/python*/site-packages/pyspark_client-*"))
         fresh = unsafe or not python_env.usable(VENV)
         if fresh:
@@ -316,4 +316,4 @@ def _archive(run: spark_files.Run, java_version: str) -> None:
             spark_files.make_archive(java_version, scratch, run)
     except (ProgramFailed, OSError) as error:
         spark_files.note_failure(java_version)
-        say(f"  drivers will start more slowly: no class archive ({str(error).splitlines()[0]})")
+        say(f"  no class archive, so drivers start more slowly ({str(error).splitlines()[0]})")

@@ -1,7 +1,7 @@
-"""The embedded cluster: a Spark master and a worker on loopback, whose parts log in to each other.
+"""The embedded cluster: a Spark master and a worker on loopback that authenticate each other.
 
-Its cores are nominal: the quota of the guards bounds what pipelines may hold, not the worker. More of them than the
-machine has let tasks that wait for something outside run side by side; tasks that compute share the processors.
+Its cores are nominal: the guards' quota limits what pipelines may use, not the worker. With more cores than the machine
+has, tasks that wait for external services run side by side; tasks that compute share the processors.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from millrace.local.stack.secrets import Secrets
 from millrace.local.stack.service import Service
 
 CORES = 256
-"""More than all pipelines together may hold, twice over: a successor gets its executors beside its predecessor's."""
+"""More than twice the cores of all pipelines: during a hand-over, old and new driver both have executors."""
 MEMORY = "1024g"
 HEAP = "256m"
 KEPT_WORK_S = 24 * 3600
 
 
 def master_url(ports: Mapping[str, int]) -> str:
-    """Give the address that drivers submit to."""
+    """Return the address that drivers submit to."""
     return f"spark://{HOST}:{ports['spark']}"
 
 
@@ -36,25 +36,25 @@ def _properties(home: Home) -> Path:
 
 
 def login_properties(secret: str) -> dict[str, str]:
-    """Give the settings by which a driver logs in to the cluster."""
+    """Return the settings with which a driver logs in to the cluster."""
     return {"spark.authenticate": "true", "spark.authenticate.secret": secret}
 
 
 def cluster_properties(secret: str, recovery: Path) -> dict[str, str]:
-    """Give the settings of master and worker: they log in to each other, and nobody else reads their pages.
+    """Return the settings of master and worker: they authenticate to each other, and their pages need a login.
 
     Args:
-        secret: What the cluster's parts share; at least 64 bytes.
+        secret: Secret shared by the cluster's parts; at least 64 bytes.
         recovery: Folder where the master keeps what it needs after a restart.
     """
-    # a key of Spark's own filter: its pages show logs, and Spark knows no passwords
+    # key for Spark's own filter: its pages show logs, and Spark has no passwords
     page_key = base64.urlsafe_b64encode(secret.encode()).decode()
     return {
         **login_properties(secret),
         "spark.deploy.recoveryMode": "FILESYSTEM",
         "spark.deploy.recoveryDirectory": str(recovery),
         "spark.deploy.maxExecutorRetries": "-1",
-        # another port is one where nobody looks for it, and its own may be another stack's
+        # no fallback: drivers look only at this port, and the next one may belong to another stack
         "spark.port.maxRetries": "0",
         "spark.master.rest.enabled": "false",
         "spark.ui.filters": "org.apache.spark.ui.JWSFilter",
@@ -69,19 +69,19 @@ def cluster_properties(secret: str, recovery: Path) -> dict[str, str]:
 
 
 def properties_file(properties: Mapping[str, str]) -> str:
-    """Return the text of a file of Spark's settings."""
+    """Return the text of a Spark properties file."""
     return "".join(f"{key} {value}\n" for key, value in properties.items())
 
 
 def write_config(home: Home, secrets: Secrets) -> None:
-    """Write the files with which the cluster's parts, and drivers, log in to each other."""
+    """Write the files with which the cluster's parts and drivers log in to each other."""
     cluster = cluster_properties(secrets.spark_secret, home.run / "spark")
     write_atomically(_properties(home), properties_file(cluster))
     write_atomically(spark_env.driver_properties(home), properties_file(login_properties(secrets.spark_secret)))
 
 
 def cluster_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> tuple[Service, ...]:
-    """Define the cluster's two services."""
+    """Return the cluster's two services."""
     env = {
         "SPARK_HOME": str(spark_env.spark_home()),
         "SPARK_LOCAL_IP": HOST,

@@ -1,6 +1,6 @@
 """What every Spark program of this repository is started with: the same interpreter, jars and class archive.
 
-The class archive is only used by a JVM whose class path equals the one it was made with, so all of them
+A JVM uses the class archive only if its class path equals the one the archive was made with, so all programs
 take it from here.
 """
 
@@ -18,31 +18,31 @@ from millrace.model.submit_options import EmbeddedCluster, SubmitOptions
 from millrace.places import IN_CHECKOUT, REPO, SOURCES
 
 MASTER_VARIABLE = "MILLRACE_SPARK_MASTER"
-"""Names the embedded cluster's address to whoever starts drivers."""
+"""Variable with the embedded cluster's address, for processes that start drivers."""
 LOGIN_VARIABLE = "MILLRACE_SPARK_LOGIN"
-"""Names the file that logs them in, where it is not in the home."""
+"""Variable with the path of the cluster's login file, if it is not in the home."""
 
 ARCHIVE = SHARE / "spark.jsa"
-# an archive that does not fit is ignored by the JVM; saying so in every driver's log helps nobody
+# the JVM ignores an archive that does not fit; a warning in every driver's log would not help
 QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def delta_jars() -> list[Path]:
-    """List the five Delta jars in class path order.
+    """Return the five Delta jars in class path order.
 
     Raises:
-        MillraceError: One is not there.
+        MillraceError: A jar is missing.
     """
     return DELTA.paths()
 
 
 def python() -> Path:
-    """Name the environment's interpreter, which Spark's Python workers need too."""
+    """Return the environment's interpreter, which Spark's Python workers need too."""
     return VENV / "bin" / "python" if IN_CHECKOUT else Path(sys.executable)
 
 
 def spark_home() -> Path:
-    """Find Spark inside the environment.
+    """Return Spark's folder inside the environment.
 
     Raises:
         MillraceError: PySpark is not installed.
@@ -51,43 +51,43 @@ def spark_home() -> Path:
         return folder
     if not IN_CHECKOUT and (found := importlib.util.find_spec("pyspark")) and found.origin:
         return Path(found.origin).parent
-    raise MillraceError("pyspark", "none", "installed beside Millrace", "Run ./millrace setup.")
+    raise MillraceError("pyspark", "none", "installed with Millrace", "Run ./millrace setup.")
 
 
 def spark_submit() -> Path:
-    """Find spark-submit inside the environment."""
+    """Return the path of spark-submit inside the environment."""
     return spark_home() / "bin" / "spark-submit"
 
 
 def environment() -> dict[str, str]:
-    """Give the variables that spark-submit and its workers need, on top of the current environment."""
+    """Return the variables that spark-submit and its workers need, on top of the current environment."""
     return {
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": str(python()),
         "PYSPARK_DRIVER_PYTHON": str(python()),
         "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        # a checkout has jobs of benchmarks, too
+        # a checkout also has the benchmarks' jobs
         "PYTHONPATH": os.pathsep.join(map(str, (SOURCES, REPO) if IN_CHECKOUT else (SOURCES,))),
-        # Spark asks the name service for its own address otherwise, and listens there
+        # otherwise Spark looks up its own address in the name service and listens there
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
 
 def driver_properties(home: Home) -> Path:
-    """Name the file that logs a driver in to the embedded cluster: ``MILLRACE_SPARK_LOGIN``, or the home's."""
+    """Return the file that logs a driver in to the embedded cluster: ``MILLRACE_SPARK_LOGIN``, or the home's."""
     return Path(os.environ.get(LOGIN_VARIABLE, home.secrets / "spark_driver.conf"))
 
 
 def class_path() -> str:
-    """Join the Delta jars for ``--driver-class-path``."""
+    """Return the Delta jars joined for ``--driver-class-path``."""
     return os.pathsep.join(map(str, delta_jars()))
 
 
 def driver_submit_conf() -> dict[str, str]:
-    """Give the ``--conf`` settings with which every driver is started.
+    """Return the ``--conf`` settings with which every driver is started.
 
     Returns:
-        Class path, and the class archive where set-up could make one. A caller that needs Java options of its own
+        Class path, and the class archive if set-up could make one. A caller that needs its own Java options
         appends them to ``spark.driver.extraJavaOptions``.
     """
     conf = {
@@ -101,12 +101,12 @@ def driver_submit_conf() -> dict[str, str]:
 
 
 def submit_options() -> SubmitOptions:
-    """Give everything that a streaming driver is started with.
+    """Return everything that a streaming driver is started with.
 
     Raises:
-        MillraceError: A jar or PySpark is not there.
+        MillraceError: A jar or PySpark is missing.
     """
-    # a driver finds this repository by itself: on its path it would hide a user's own modules
+    # a driver finds this repository without it; on its path, the repository would hide a user's own modules
     env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     address = os.environ.get(MASTER_VARIABLE)
     login = driver_properties(Home.from_env())

@@ -1,7 +1,7 @@
 """What set-up makes for Spark: the pinned jars, and the archive of loaded classes (AppCDS).
 
-The jars come through Spark's own Ivy, without what they depend on: Spark has it already, or their set names it. A jar
-gets to its place only after its sum was checked. The archive halves the start of a driver.
+Spark's own Ivy fetches the jars without their dependencies: Spark already has them, or the set includes them. A jar is
+moved into place only after its checksum was verified. The archive halves a driver's start time.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Run = Callable[[Sequence[str | Path], Mapping[str, str]], None]
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
 MIRROR_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
-"""Spark's own name for a repository in Maven Central's place."""
+"""Spark's own variable for a repository that replaces Maven Central."""
 
 
 def fetch_jars(jars: JarSet, scratch: Path, run: Run) -> None:
-    """Fetch the jars of a set that are missing.
+    """Fetch the missing jars of a set.
 
     Args:
         jars: The set.
-        scratch: Empty folder on the same file system as the jars' place.
+        scratch: Empty folder on the same file system as the jars' folder.
         run: Runs a program.
 
     Raises:
-        MillraceError: A jar's sum is not the pinned one.
+        MillraceError: A jar's checksum is not the pinned one.
     """
     wanted = {jar: jars.pinned()[jar] for jar in jars.missing()}
     if not wanted:
@@ -66,34 +66,34 @@ def fetch_jars(jars: JarSet, scratch: Path, run: Run) -> None:
 
 
 def _ivy_settings(root: str) -> str:
-    """Return settings by which Ivy reads no POM, so that it takes what is named and nothing else."""
+    """Return settings with which Ivy reads no POM and downloads only the named jars."""
     resolver = f'<ibiblio name="maven" m2compatible="true" usepoms="false" root={quoteattr(root)}/>'
     return f'<ivysettings><settings defaultResolver="maven"/><resolvers>{resolver}</resolvers></ivysettings>'
 
 
 TRAINING = PACKAGE / "jobs" / "train_archive.py"
-# the classes are the same for every compiler and collector, and these two are the cheapest for one short run
+# the classes do not depend on compiler and collector, and these two are the cheapest for one short run
 TRAINING_OPTIONS = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {spark_env.QUIET_ARCHIVE}"
 KEY = spark_env.ARCHIVE.with_suffix(".key")
 FAILED = "failed"
 
 
 def archive_key(java_version: str) -> str:
-    """Compute what the archive depends on: the Java, Spark's jars and Delta's jars."""
+    """Return a key of what the archive depends on: the Java, Spark's jars and Delta's jars."""
     parts = [java_version]
     for jar in [*sorted((spark_env.spark_home() / "jars").glob("*.jar")), *spark_env.delta_jars()]:
         facts = jar.stat()
-        # the JVM itself refuses an archive whose jars have another size or time
+        # the JVM itself rejects an archive if a jar's size or time has changed
         parts.append(f"{jar} {facts.st_size} {facts.st_mtime_ns}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def archive_settled(java_version: str, again: bool = False) -> bool:
-    """Check that the archive fits this Java and these jars, or that it could not be made for them.
+    """Return whether the archive fits this Java and these jars, or could not be made for them.
 
     Args:
         java_version: The full version string.
-        again: Whether one that could not be made counts as missing.
+        again: Whether an archive that could not be made counts as missing.
     """
     noted = KEY.read_text(encoding="utf-8") if KEY.is_file() else ""
     key = archive_key(java_version)
@@ -101,13 +101,13 @@ def archive_settled(java_version: str, again: bool = False) -> bool:
 
 
 def note_failure(java_version: str) -> None:
-    """Note that no archive could be made, so that not every start of a cluster tries."""
+    """Record that no archive could be made, so later cluster starts do not try again."""
     spark_env.ARCHIVE.unlink(missing_ok=True)
     write_atomically(KEY, f"{FAILED} {archive_key(java_version)}", 0o644)
 
 
 def make_archive(java_version: str, scratch: Path, run: Run) -> None:
-    """Run the training job once and keep the classes that it loaded.
+    """Run the training job once and store the classes that it loaded.
 
     Args:
         java_version: The full version string.

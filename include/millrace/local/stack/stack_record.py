@@ -1,4 +1,4 @@
-"""The stack's runtime record: who runs, since when, on which ports; how another process finds it."""
+"""The stack's runtime record: which processes run, since when, on which ports. Other processes find the stack by it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STATES = ("waiting", "starting", "healthy", "unhealthy", "done", "backing off", 
 
 @dataclass
 class ServiceRecord:
-    """What is known of one service.
+    """Record of one service.
 
     Args:
         state: One of STATES.
-        since: When it came into this state (Unix seconds).
-        process: The leader of its process group; kept after its end until the group was stopped.
-        restarts: How often it was started again.
+        since: When it entered this state (Unix seconds).
+        process: The leader of its process group; kept after its end until the group is stopped.
+        restarts: How often it was restarted.
     """
 
     state: str = "waiting"
@@ -32,7 +32,7 @@ class ServiceRecord:
 
     @property
     def well(self) -> bool:
-        """Whether it does, or did, what it is there for."""
+        """Whether the service is doing, or has done, its job."""
         return self.state in ("healthy", "done")
 
 
@@ -45,7 +45,7 @@ class StackRecord:
         started: When it started (Unix seconds).
         ports: Chosen port by service.
         services: Record by service.
-        healthy_s: Seconds from start until all were healthy, None before.
+        healthy_s: Seconds from start until all services were healthy, None before.
     """
 
     supervisor: ProcessId
@@ -56,24 +56,24 @@ class StackRecord:
 
     @property
     def running(self) -> bool:
-        """Whether its supervisor runs."""
+        """Whether its supervisor is running."""
         return self.supervisor.alive()
 
     @property
     def healthy(self) -> bool:
-        """Whether its supervisor runs and every service is healthy or done."""
+        """Whether its supervisor is running and every service is healthy or done."""
         return self.running and all(s.well for s in self.services.values())
 
     def write(self, path: Path) -> None:
-        """Write it for other processes to read."""
+        """Write the record for other processes."""
         write_atomically(path, json.dumps(asdict(self), indent=1))
 
     @classmethod
     def read(cls, path: Path) -> StackRecord | None:
-        """Read what another process wrote.
+        """Read a record that another process wrote.
 
         Returns:
-            The record, None where there is none or it cannot be understood.
+            The record; None if there is none or it cannot be parsed.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -87,5 +87,5 @@ class StackRecord:
 
 
 def _process(content: Mapping[str, Any]) -> ProcessId:
-    # releases up to 0.1 wrote the start as ``created``, and nothing else of it
+    # releases up to 0.1 wrote only the start, as ``created``
     return ProcessId(**{"started" if key == "created" else key: value for key, value in content.items()})

@@ -1,4 +1,4 @@
-"""Keeps the stack's services running, in order and in health, and stops them without leaving one behind.
+"""Start the stack's services in order, keep them healthy, and stop them all at the end.
 
 Usage: python -m millrace.local.stack.supervisor [--until PID]
 """
@@ -31,34 +31,34 @@ from millrace.run_folder.process import ProcessId
 
 POLL_S = 0.25
 ALREADY_SUPERVISED = 3
-"""Exit code where another supervisor runs this stack."""
+"""Exit code if another supervisor runs this stack."""
 CHECK_S = 5.0
 BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 UNHEALTHY_S = 45.0
-"""A service that has been unhealthy for so long, while those that it needs are well, is started again: Airflow's
-scheduler waits for its workers for ever where it ends on a full disk."""
+"""Restart a service that has been unhealthy this long while its dependencies are healthy: if Airflow's scheduler
+ends on a full disk, it waits for its workers forever."""
 STEADY_S = 60.0
-"""A service that was up this long starts its back-off anew."""
+"""A service that was up this long resets its back-off."""
 
 
 def record_path(home: Home) -> Path:
-    """Name the file that the stack's record is kept in."""
+    """Return the path of the stack's record."""
     return home.run / "stack.json"
 
 
 def lock_path(home: Home) -> Path:
-    """Name the file whose lock a supervisor holds as long as it lives."""
+    """Return the path of the file that a supervisor locks while it lives."""
     return home.run / "stack.lock"
 
 
 class Supervisor:
-    """Runs services until it is asked to stop.
+    """Run services until asked to stop.
 
     Args:
-        services: What to run; a service names only earlier ones in ``after``.
-        home: Where record and logs are kept.
+        services: Services to run; ``after`` of a service names only earlier services.
+        home: Home with the record and the logs.
         ports: Chosen ports, for the record.
-        until: A process at whose end the stack stops too.
+        until: The stack stops when this process ends.
         back_off_s: Seconds before the first, second, ... restart; the last one repeats.
         grace_s: Seconds that a stopping service has before it is killed.
         unhealthy_s: Seconds after which an unhealthy service is ended, and started again.
@@ -91,14 +91,14 @@ class Supervisor:
         self._stopping = True
 
     def run(self) -> None:
-        """Run until stopped; every process it started has ended when this returns."""
+        """Run until stopped. All processes it started have ended when this returns."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.stop)
         self._write()
         try:
             while not self._stopping and (self._until is None or self._until.alive()):
                 for service in self._services.values():
-                    with suppress(OSError):  # a full disk must not end who starts services again
+                    with suppress(OSError):  # a full disk must not end the supervisor
                         self._tend(service)
                 if self._unwritten:
                     self._write()
@@ -138,7 +138,7 @@ class Supervisor:
                 service_processes.stop([record.process], self._home.root, self._grace_s)
 
     def _is_stuck(self, service: Service, record: ServiceRecord) -> bool:
-        """Say whether a service stays unhealthy by itself, and not as one that it needs is away."""
+        """Return whether a service stays unhealthy although its dependencies are healthy."""
         needed = [self.record.services[name] for name in service.after]
         since = max([record.since, *(other.since for other in needed)])
         well = all(other.well for other in needed)
@@ -148,7 +148,7 @@ class Supervisor:
         return self._checked[service.name] + (POLL_S if record.state == "starting" else CHECK_S)
 
     def _ended(self, service: Service, record: ServiceRecord, code: int) -> None:
-        # what the leader left behind would hold ports and database locks against its successor
+        # processes left by the leader would hold ports and database locks that its successor needs
         if record.process:
             service_processes.stop([record.process], self._home.root, self._grace_s)
         if service.health is None and code == 0:
@@ -161,7 +161,7 @@ class Supervisor:
         self._due[service.name] = time.monotonic() + delay_s
         self._set(service, "backing off")
         with suppress(OSError):
-            print(f"{service.name} ended with exit code {code}; starting it again in {delay_s:g} s", flush=True)
+            print(f"{service.name} ended with exit code {code}; restart in {delay_s:g} s", flush=True)
 
     def _set(self, service: Service, state: str) -> None:
         record = self.record.services[service.name]
@@ -173,18 +173,18 @@ class Supervisor:
         self._write()
 
     def _write(self) -> None:
-        """Write the record; where that cannot be done, it is tried again, and services are tended meanwhile."""
+        """Write the record; if that fails, the next poll tries again, and the services are still supervised."""
         try:
             self.record.write(record_path(self._home))
             self._unwritten = False
         except MillraceError as error:
             if not self._unwritten:
                 with suppress(OSError):
-                    print(f"The stack's record waits, its services run on: {error}", flush=True)
+                    print(f"The stack's record cannot be written yet; its services keep running: {error}", flush=True)
             self._unwritten = True
 
     def _stop_all(self) -> None:
-        # tasks end cleanly only while the api-server answers, so it goes after those that need it
+        # tasks end cleanly only while the api-server answers, so it stops after its dependents
         depended = {name for service in self._services.values() for name in service.after}
         for last in (False, True):
             names = [name for name in reversed(self._services) if (name in depended) is last]
@@ -199,10 +199,10 @@ class Supervisor:
 
 
 def stop_orphans(home: Home, grace_s: float = service_processes.GRACE_S) -> int:
-    """Stop what a supervisor left behind that did not stop itself.
+    """Stop what a killed supervisor left running.
 
     Returns:
-        How many processes were found alive.
+        How many processes were alive.
     """
     record = StackRecord.read(record_path(home))
     if record is None or record.running:
@@ -217,7 +217,7 @@ def _ports_path(home: Home) -> Path:
 
 
 def usual_ports(home: Home) -> dict[str, int]:
-    """Return the port that each service takes where it is free: its last one, as jobs that run on look for it there."""
+    """Return the preferred port of each service: its last one, because running jobs look for it there."""
     with suppress(OSError, ValueError):
         last = json.loads(_ports_path(home).read_bytes())
         return {name: last.get(name, port) for name, port in USUAL.items()}
@@ -225,7 +225,7 @@ def usual_ports(home: Home) -> dict[str, int]:
 
 
 def _locked(lock: IO[str]) -> bool:
-    # whoever only looks whether the stack is up holds the lock for a moment
+    # a process that only checks whether the stack is up holds the lock for a moment
     for _ in range(10):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

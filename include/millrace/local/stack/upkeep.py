@@ -1,8 +1,10 @@
-"""Keeps the stack's own Airflow, MLflow and logs from growing for ever.
+"""Keep the stack's own Airflow, MLflow and logs from growing forever.
 
-Airflow's tasks are barred from its database, and nobody else's Airflow is to be cleaned: so this runs beside the
-stack's services, and nowhere else.
+Airflow's tasks cannot access its database, and an Airflow outside the stack must not be cleaned. So this runs next to
+the stack's services, and only there.
 
+Runs only next to the stack's services: Airflow's tasks have no access to its database, and another Airflow is not ours
+to clean.
 Usage: python -m millrace.local.stack.upkeep [OPTIONS OF mlflow gc]
 """
 
@@ -24,20 +26,20 @@ from millrace.wiring import LOGS_DAYS, keep_days
 
 MINUTE_S = 60.0
 FIRST = 60
-"""Minutes after the start until the first cleaning: it takes a processor for some seconds, and a demo has none left."""
+"""Minutes from the start to the first cleaning, which takes a processor for seconds; a demo has none to spare."""
 DAY = 24 * 60
 BATCH_ROWS = 5_000
-"""Rows that are deleted at once: those who wait for the database meanwhile wait for seconds at most."""
+"""Rows per delete: others wait for the database for a few seconds at most."""
 REGRET = "7d"
-"""How long a run that was deleted in MLflow can be restored."""
+"""How long a deleted MLflow run can be restored."""
 LOGS_OF_A_RUN = ("dag_id=*/run_id=*", "dag_processor/*-*-*")
 
 
 def main(mlflow_stores: Sequence[str]) -> None:
-    """Bound the services' logs each minute, and clean once a day, until killed.
+    """Limit the services' logs every minute, and clean once a day, until killed.
 
     Args:
-        mlflow_stores: Options that name MLflow's database and artifacts; none where it is not ours to clean.
+        mlflow_stores: Options that name MLflow's database and artifacts; empty if MLflow must not be cleaned.
     """
     minute = 0
     while True:
@@ -50,11 +52,11 @@ def main(mlflow_stores: Sequence[str]) -> None:
 
 
 def clean(mlflow_stores: Sequence[str], now: datetime | None = None) -> None:
-    """Delete what Airflow and MLflow have kept long enough, and say what could not be.
+    """Delete expired data of Airflow and MLflow, and report what could not be deleted.
 
     Args:
-        mlflow_stores: As of :func:`main`.
-        now: The present (UTC).
+        mlflow_stores: As for :func:`main`.
+        now: Current time (UTC).
     """
     now = now or datetime.now(UTC)
     try:
@@ -71,14 +73,14 @@ def clean(mlflow_stores: Sequence[str], now: datetime | None = None) -> None:
 
 
 def task_logs() -> Path:
-    """Return the folder of the logs of Airflow's tasks."""
+    """Return the folder of Airflow's task logs."""
     named = os.environ.get("AIRFLOW__LOGGING__BASE_LOG_FOLDER")
-    # Airflow reads its variables through configparser, where a percent sign is doubled
+    # Airflow reads its variables through configparser, which needs doubled percent signs
     return Path(named.replace("%%", "%")) if named else Path(os.environ["AIRFLOW_HOME"]) / "logs"
 
 
 def delete_task_logs(folder: Path, before: datetime) -> int:
-    """Delete the logs of runs that began their last task before a time (UTC), and return how many runs."""
+    """Delete the logs of runs whose last task started before a time (UTC); return the number of runs."""
     runs = (run for pattern in LOGS_OF_A_RUN for run in folder.glob(pattern))
     old = [run for run in runs if run.lstat().st_mtime < before.timestamp()]
     for run in old:

@@ -1,4 +1,4 @@
-"""All benchmarks one after the other: what is measured is kept, whatever ends the run."""
+"""All benchmarks in sequence: results are kept, however the run ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record(bench: str, scenario: str) -> Record:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What was started instead of benchmarks, each of which writes one record; ``b two`` fails."""
+    """Starts these instead of benchmarks. Each writes one record; ``b two`` fails."""
     calls: list[list[str]] = []
 
     def run(argv: Sequence[str], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -46,7 +46,7 @@ def measured(file: Path) -> list[tuple[str, str]]:
     return [(r.bench, r.scenario) for r in read(file)]
 
 
-def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
+def test_parts_with_figures_are_not_measured_again(tmp_path: Path, started: list[list[str]]) -> None:
     file, console = tmp_path / "all.json", Console(quiet=True)
     assert measure_all(PARTS, file, ["--quick"], console) == 1
     assert started == [
@@ -60,14 +60,14 @@ def test_parts_that_have_figures_are_not_measured_again(tmp_path: Path, started:
     assert measured(file) == [("a", "whole"), ("b", "one"), ("b", "two")]
 
 
-def test_part_is_measured_when_there_are_figures_of_the_scenario_that_it_gives() -> None:
+def test_part_is_done_once_the_scenario_that_it_returns_has_figures() -> None:
     part = Measurement("b", "workloads", gives="psfcw")
     assert part.done([record("b", "psfcw")])
     assert not part.done([record("b", "ptfcw"), record("a", "psfcw")])
     assert not part.done([replace(record("b", "psfcw"), seed=7)]), "another seed is another measurement"
 
 
-def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_part_keeps_earlier_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "all.json"
     write([record("a", "whole")], file)
 
@@ -81,7 +81,7 @@ def test_interrupted_part_leaves_what_was_measured_before_it(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("content", ["[{}]", "{", '{"a": 1}', "[3]"])
-def test_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+def test_file_of_another_kind_is_refused_and_kept(tmp_path: Path, content: str) -> None:
     file = tmp_path / "all.json"
     file.write_text(content)
     with pytest.raises(MillraceError, match="a JSON list of records"):

@@ -1,4 +1,4 @@
-"""The command line: errors a person can use, exit codes, help."""
+"""The command line: errors that help a person, exit codes, help."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_help_explains_every_command_and_option(name: str, capsys: pytest.Captur
     assert not [p.name for p in command.params if isinstance(p, click.Option) and not p.help and not p.hidden]
 
 
-def test_help_when_asked_then_loads_no_command() -> None:
+def test_help_loads_no_command() -> None:
     code = (
         "import sys; from millrace.local.cli.__main__ import main; main(['--help'])\n"
         "heavy = {'pyspark', 'mlflow', 'airflow', 'pandas', 'deltalake', 'psutil', 'rich'} & set(sys.modules)\n"
@@ -45,7 +45,7 @@ def test_help_when_asked_then_loads_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=REPO)
 
 
-def test_error_when_nobody_foresaw_it_then_is_one_line_and_a_log(
+def test_unexpected_error_is_one_line_and_a_log(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @click.command()
@@ -81,12 +81,12 @@ def test_bench_when_the_name_is_unknown_then_names_the_known_ones(capsys: pytest
     assert "stack" in capsys.readouterr().err
 
 
-def test_bench_when_a_part_draws_nothing_then_refuses_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_when_a_part_uses_no_randomness_then_refuses_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "latency", "--seed", "3"]) == cli.BAD_INPUT
     assert "--seed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("part", "allowed"), [("placement", "one_to_one"), ("latency", "measured as a whole")])
+@pytest.mark.parametrize(("part", "allowed"), [("placement", "one_to_one"), ("latency", "has no scenarios")])
 def test_bench_when_a_scenario_is_unknown_then_names_the_known_ones(
     part: str, allowed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,18 +96,18 @@ def test_bench_when_a_scenario_is_unknown_then_names_the_known_ones(
 
 
 @pytest.mark.parametrize("name", bench.bench_names())
-def test_bench_lists_what_can_be_measured(name: str) -> None:
+def test_bench_lists_everything_that_can_be_measured(name: str) -> None:
     assert callable(bench.bench_module(name).run)
 
 
-def test_bench_leaves_out_no_module_that_can_be_measured() -> None:
+def test_bench_leaves_out_no_measurable_module() -> None:
     runs = {file for file in (REPO / "benchmarks").glob("*.py") if "\ndef run(quick: bool" in file.read_text()}
     assert {file.stem for file in runs} == set(bench.FILES)
 
 
 @pytest.fixture
 def set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All is in place: a test of the command must not change the environment that it runs in."""
+    """Everything is set up: a test of the command must not change its own environment."""
     monkeypatch.setattr(setup, "ensure_packages", lambda lock: None)
     monkeypatch.setattr(setup, "ensure_spark", lambda: None)
 
@@ -136,7 +136,7 @@ def test_test_when_nothing_is_selected_then_it_fails(
     assert "no test was selected" in capfd.readouterr().err
 
 
-def test_stages_when_put_together_then_each_test_runs_once() -> None:
+def test_stages_together_run_each_test_once() -> None:
     """Every combination of markers belongs to exactly one stage."""
     marks = ("spark", "airflow", "e2e", "platform", "research")
     for chosen in range(2 ** len(marks)):

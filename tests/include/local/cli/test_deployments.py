@@ -44,7 +44,7 @@ def test_version_is_printed_as_one_spark_submit(store: DeploymentStore, capsys: 
 
 
 @pytest.mark.parametrize("arguments", [["orders", "--submit", "7"], ["ordres"]])
-def test_what_does_not_exist_is_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_versions_and_pipelines_are_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["deployments", *arguments]) == cli.BAD_INPUT
     told = capsys.readouterr().err
     assert arguments[-1] in told and "orders" in told

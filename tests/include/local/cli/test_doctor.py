@@ -38,7 +38,7 @@ def _findings(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
     return {finding["name"]: finding for findings in groups.values() for finding in findings}
 
 
-def test_new_home_is_well_and_is_not_made_by_looking(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_home_is_healthy_and_is_not_created_by_the_check(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor"]) == 0
     told = capsys.readouterr().out
     assert "Machine" in told and "Pipelines" in told and "✗" not in told
@@ -67,7 +67,7 @@ def test_connector_without_jars_is_a_problem_with_its_remedy(
     assert "→ Run ./millrace setup kafka." in capsys.readouterr().out
 
 
-def test_pipeline_that_does_not_run_and_whose_spec_is_gone_is_told_twice(
+def test_pipeline_that_does_not_run_and_has_no_spec_is_two_problems(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run.launch(0, 4, 1)
@@ -80,9 +80,7 @@ def test_pipeline_that_does_not_run_and_whose_spec_is_gone_is_told_twice(
     assert "spec is gone" in _findings(capsys)["delays"]["sentence"]
 
 
-def test_lake_that_cannot_be_read_is_a_problem_beside_the_others(
-    home: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_lake_is_one_problem_among_others(home: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run.launch(0, 4, 1)
     for file in (home / "lake" / "control" / "deployments" / "_delta_log").glob("*.json"):
         file.write_text("no json")

@@ -1,4 +1,4 @@
-"""The commands about pipelines, on a home without a stack."""
+"""The commands for pipelines, on a home without a stack."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def _call(*args: str) -> Result:
     return CliRunner().invoke(millrace, args, catch_exceptions=False, standalone_mode=False)
 
 
-def test_pipelines_when_listed_then_the_built_in_one_is_there(home: Path) -> None:
+def test_pipelines_lists_the_built_in_one(home: Path) -> None:
     assert "delays" in _call("pipelines").output
 
 
-def test_pipelines_lists_the_others_beside_a_wrong_spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipelines_lists_the_others_despite_a_wrong_spec(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "bad.yaml").write_text("name: bad\nscrypt: x.py\n")
     monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
     result = _call("pipelines")
@@ -75,7 +75,7 @@ def test_pipelines_lists_a_spec_with_wrong_options_and_exits_1(home: Path, monke
 
 
 @pytest.mark.parametrize("args", [("trigger", "nope"), ("pause", "nope"), ("resume", "nope"), ("decisions", "nope")])
-def test_command_for_an_unknown_pipeline_names_those_that_exist(home: Path, args: tuple[str, ...]) -> None:
+def test_command_for_an_unknown_pipeline_names_the_existing_ones(home: Path, args: tuple[str, ...]) -> None:
     with pytest.raises(MillraceError, match=r"nope.*delays"):
         _call(*args)
 
@@ -86,7 +86,7 @@ def test_command_when_stack_is_down_then_error_says_how_to_start_it(home: Path, 
         _call(*args)
 
 
-def test_pause_and_resume_are_for_approvals_that_wait_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_and_resume_include_the_approval_dag(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, bool]] = []
 
     class Paused:
@@ -110,7 +110,7 @@ def test_pause_and_resume_are_for_approvals_that_wait_too(home: Path, monkeypatc
         ("profile", {}, {}),
     ],
 )
-def test_conf_when_options_fit_then_the_dags_params(what: str, given: dict[str, object], conf: object) -> None:
+def test_conf_when_options_fit_then_matches_the_dags_params(what: str, given: dict[str, object], conf: object) -> None:
     assert conf_for(what, {**NOTHING, **given}) == conf
 
 
@@ -124,7 +124,7 @@ def test_conf_when_an_option_belongs_to_another_dag_then_error_names_it(what: st
     assert raised.value.key == option
 
 
-def test_decisions_when_there_are_none_then_says_when_the_first_comes(home: Path) -> None:
+def test_decisions_when_empty_then_says_when_the_first_comes(home: Path) -> None:
     assert "first telemetry" in _call("decisions", "delays").output
 
 
@@ -139,7 +139,7 @@ def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
     assert "01-01 08:00:25" in output
 
 
-def test_decisions_when_json_then_all_that_was_stored_and_limited(run: Run) -> None:
+def test_decisions_as_json_are_complete_and_limited(run: Run) -> None:
     run.launch(0, 4, 1)
     for n in range(4):
         run.evaluate(10 + n, 20, None, f"evaluation {n}")
@@ -174,7 +174,7 @@ def test_status_of_a_running_driver_needs_no_attention(run: Run, home: Path, dri
     assert status.cells(at(40))[1:4] == ["1 slots, version 1", "running on 1", "10 s ago"]
 
 
-def test_status_when_a_query_failed_and_its_driver_runs_on_then_names_it(
+def test_status_names_a_failed_query_while_its_driver_runs(
     run: Run, home: Path, driver: subprocess.Popen[bytes]
 ) -> None:
     run.launch(0, 4, 1)
@@ -195,14 +195,16 @@ def test_status_shows_since_when_and_why_changes_do_not_reach_mlflow(
     tables = ControlTables(run.lake)
     tables.report_problems.note("delays", "no such database", at(20))
     (status,) = pipeline_statuses(tables, home / "run" / "drivers")
-    assert status.cells(at(40))[-1].endswith("Changes do not reach MLflow since 2026-01-01 08:00 UTC: no such database")
+    assert status.cells(at(40))[-1].endswith(
+        "Changes are not logged to MLflow since 2026-01-01 08:00 UTC: no such database"
+    )
     assert status.problem is None  # the pipeline itself is well
     tables.report_problems.note("delays", None, at(60))
     (status,) = pipeline_statuses(tables, home / "run" / "drivers")
     assert status.unreported is None
 
 
-def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, home: Path) -> None:
+def test_status_of_a_join_shows_its_workers(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
     made = DeploymentStore(run.lake).latest("delays")
     assert made is not None
@@ -214,7 +216,7 @@ def test_status_when_the_pipeline_is_a_join_then_shows_its_workers(run: Run, hom
 
 def test_status_of_a_detached_pipeline_says_so_until_it_is_attached(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
-    assert "takes it back" in _call("detach", "delays").output
+    assert "Take it back" in _call("detach", "delays").output
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.cells(at(40))[1] == "detached, 1 slots, version 2"
     assert status.problem is None and status.as_plain()["detached"]
@@ -233,7 +235,7 @@ def test_status_of_a_finished_pipeline_says_when(run: Run, home: Path) -> None:
     assert status.cells(at(86400))[1] == "finished 01-01 08:00"
 
 
-def test_status_of_a_gone_process_says_so_despite_its_record(
+def test_status_of_a_missing_process_says_so_despite_its_record(
     run: Run, home: Path, driver: subprocess.Popen[bytes]
 ) -> None:
     run.launch(0, 4, 1)
@@ -257,25 +259,25 @@ def test_status_of_an_open_circuit_says_why_and_until_when(run: Run, home: Path)
     result = _call("status", "--json")
     assert result.return_value == 1
     problem = json.loads(result.output)["pipelines"]["delays"]["problem"]
-    assert problem.startswith("delays does not run: it failed 2 times, the last time with ImportError: no x.")
+    assert problem.startswith("delays does not run: it failed 2 times; last error: ImportError: no x.")
     due = now + timedelta(seconds=60)
-    told = [f"It is tried again at {due + timedelta(seconds=s):%H:%M:%S} UTC." for s in (0, 1)]
-    assert any(f"{sentence} `./millrace trigger delays` tries at once." in problem for sentence in told)
+    told = [f"Next try at {due + timedelta(seconds=s):%H:%M:%S} UTC." for s in (0, 1)]
+    assert any(f"{sentence} To retry now: `./millrace trigger delays`." in problem for sentence in told)
 
 
-def test_status_of_a_stopped_pipeline_says_so_and_not_what_failed_before(run: Run, home: Path) -> None:
+def test_status_of_a_stopped_pipeline_says_so_and_hides_earlier_failures(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
-    run.evaluate(10, 20, None, "delays does not run: its driver fails again and again: no such topic.")
+    run.evaluate(10, 20, None, "delays does not run: its driver keeps failing: no such topic.")
     made = DeploymentStore(run.lake).latest("delays")
     assert made is not None
     DeploymentStore(run.lake).commit(replace(made, running=False, author="ada"), made.version)
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
-    assert status.cells(at(40))[4] == "Stopped by ada; ./millrace trigger delays starts it."
-    assert circuit(status, home / "run" / "drivers").sentence == "It is stopped: nothing is tried."
+    assert status.cells(at(40))[4] == "Stopped by ada. Start it: ./millrace trigger delays"
+    assert circuit(status, home / "run" / "drivers").sentence == "It is stopped."
 
 
 class Airflow:
-    """An Airflow that reads a new spec when it is waited for, and whose runs fail."""
+    """An Airflow that reads a new spec when someone waits for it, and whose runs fail."""
 
     url = "http://airflow"
 
@@ -305,7 +307,7 @@ def test_trigger_waits_for_a_new_dag_and_prints_why_its_run_failed(home: Path, m
     result = _call("trigger", "delays")
     assert result.return_value == 1
     waited, outcome, reason = result.output.splitlines()[-3:]
-    assert waited == "Airflow has not read the spec yet; waiting for launch_delays, up to two minutes."
+    assert waited == "Airflow has not read the spec yet; waiting up to two minutes for launch_delays."
     assert outcome.startswith("launch_delays: failed")
     assert reason == "script: got '/x.py'; allowed: an existing file. Create it or correct the path."
     assert "has not read" not in _call("trigger", "delays").output

@@ -35,13 +35,13 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_partitions_are_shown_by_worker_with_the_last_word(
+def test_partitions_are_shown_by_worker_with_the_last_decision(
     tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "never launched" in shown(capsys)
     first = find("orders").first_deployment()
     tables.deployments.commit(replace(first, apps={"orders": replace(first.apps["orders"], slots=2)}), None)
-    assert "No state partition of orders was measured lately" in shown(capsys)
+    assert "orders: no state partition was measured recently" in shown(capsys)
     where, now = [0, 1, 1, None], datetime.now(UTC)
     runs = [
         run(b, p, pipeline="orders", app="orders", time=now - timedelta(seconds=b), worker=at, state_bytes=1_500_000)
@@ -54,7 +54,7 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     assert lines[1] == ["q/0", "lost", "4.00", "40", "%", "1.5", "3"]
     assert lines[2] == ["q/0", "0", "1.00", "10", "%", "1.5", "0"]
     assert lines[3] == ["q/0", "1", "5.00", "50", "%", "3.0", "1", "2"]
-    assert "the stateful part of a batch takes 5.0 s (3 sampled batches); 25 % of its bytes come from others" in text
+    assert "the stateful part of a batch takes 5.0 s (3 sampled batches); 25 % of its bytes are remote" in text
     assert "The best placement within the budget takes 5.0 s (gap 0 %; no placement makes it less than 5.0 s):" in text
     assert "  partition 3 of q/0: worker nowhere -> 0 (4.00 s, 1.5 MB of state)" in text
     assert text.splitlines()[-1] == "albic: nothing to gain."
@@ -66,10 +66,10 @@ def test_partitions_are_shown_by_worker_with_the_last_word(
     assert "spread evenly by number" in shown(capsys)
 
 
-def test_app_without_executors_is_said_so(
+def test_app_without_executors_is_reported_as_such(
     tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     attach(tmp_path, "submit: {master: local}")
     first = find("orders").first_deployment()
     tables.deployments.commit(replace(first, reason="first"), None)
-    assert "its state is all in the driver" in shown(capsys)
+    assert "all its state is in the driver" in shown(capsys)

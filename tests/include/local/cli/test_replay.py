@@ -55,7 +55,7 @@ def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().out
 
 
-def test_replay_shows_what_was_and_what_would_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_shows_the_recording_and_the_alternative(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "delays", "--tuner", "steady", "--option", "patience=2")
     assert out.startswith("Replay of delays with steady (patience=2)\n")
     words = " ".join(out.split())
@@ -72,31 +72,29 @@ def test_replay_shows_what_was_and_what_would_be(capsys: pytest.CaptureFixture[s
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_replay_when_all_evaluations_are_asked_for_then_each_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_of_all_evaluations_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "delays", "--tuner", "steady", "--all")
     assert sum(line.startswith("01-01 12:") for line in out.splitlines()) == len(DAY)
     assert "left out" not in out
 
 
-def test_replay_when_json_is_asked_for_then_everything_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_as_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(told(capsys, "delays", "--tuner", "steady", "--option", "patience=3", "--json"))
     assert found["figures"]["evaluations"] == len(found["evaluations"]) == len(DAY)
-    # their former name, for one release
+    # the old names, for one release
     assert (found["looks"], found["figures"]["looks"]) == (found["evaluations"], len(DAY))
     assert found["options"] == {"patience": 3} and found["mlflow_run_id"] is None
     assert {"recorded", "replayed", "modelled", "arrival_rows_per_s"} <= set(found["evaluations"][0])
 
 
-def test_replay_when_a_figure_is_asked_for_then_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_with_a_figure_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "delays", "--tuner", "steady", "--figure", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert f"The picture is in {tmp_path / 'a.png'}" in out
+    assert f"The figure is in {tmp_path / 'a.png'}" in out
 
 
 @pytest.mark.parametrize("tuner", sorted(registry.names()))
-def test_replay_when_run_with_any_tuner_then_nothing_is_written(
-    home: Path, tuner: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_replay_with_any_tuner_writes_nothing(home: Path, tuner: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = {table: Lake(home / "lake").version(table) for table in TABLES}
     found = json.loads(told(capsys, "delays", "--tuner", tuner, "--json"))
     assert found["tuner"] == tuner and len(found["evaluations"]) == len(DAY)
@@ -120,7 +118,7 @@ def test_replay_when_run_with_any_tuner_then_nothing_is_written(
     ],
     ids=" ".join,
 )
-def test_replay_of_bad_input_names_value_and_what_is_allowed(
+def test_replay_of_bad_input_names_the_value_and_the_allowed_ones(
     args: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["replay", *args]) == cli.BAD_INPUT
@@ -139,7 +137,7 @@ def test_replay_of_bad_input_names_value_and_what_is_allowed(
         ((), {}),
     ],
 )
-def test_options_when_given_then_are_read_as_in_a_spec(given: tuple[str, ...], found: dict[str, Any]) -> None:
+def test_options_are_read_as_in_a_spec(given: tuple[str, ...], found: dict[str, Any]) -> None:
     assert parsed(given) == found
 
 

@@ -1,4 +1,4 @@
-"""The runner's drivers end with it where a container's end would kill them, and run again with the next runner."""
+"""The runner's drivers end with it if a container's end would kill them, and run again with the next runner."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def serves(home: Path, generation: int) -> Callable[[], bool]:
 
 @contextmanager
 def runner(*options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A runner as the container starts it; asked to end, as the container's end does, when the block is left."""
+    """A runner as the container starts it. When the block ends, it is asked to end as the container would."""
     process = subprocess.Popen(
         [sys.executable, "-m", "millrace.local.cli", "runner", *options], cwd=ROOT, env=os.environ
     )

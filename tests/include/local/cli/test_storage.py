@@ -1,4 +1,4 @@
-"""What ``status --storage`` tells a person and a program."""
+"""The output of ``status --storage`` for people and programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lake(home: Path) -> Lake:
     return lake
 
 
-def test_storage_shows_what_is_kept_and_what_maintenance_did(
+def test_storage_shows_sizes_and_the_last_maintenance(
     lake: Lake, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     maintain(lake, "telemetry/apps", NOW.date(), keep_days=30)
@@ -46,8 +46,8 @@ def test_storage_shows_what_is_kept_and_what_maintenance_did(
     assert (held[1], held[-3:]) == ("3,000", [oldest, "30", "days"])
     assert done[1:] == ["0", "min", "3,000", "4", "->", "2", "0"]
     held, done = (line for line in told if line[:1] == ["control/deployments"])
-    assert (held[1], held[-2:], done[1:]) == ("0", ["for", "good"], ["not", "yet"])
-    assert next(line[1] for line in told if line[:1] == ["together"]) == "3,000"
+    assert (held[1], held[-1], done[1:]) == ("0", "permanently", ["not", "yet"])
+    assert next(line[1] for line in told if line[:1] == ["total"]) == "3,000"
     assert ["MLflow", "1.5", "kB"] in told
 
 
@@ -61,12 +61,12 @@ def test_storage_as_json(lake: Lake, capsys: pytest.CaptureFixture[str], monkeyp
     assert (apps["rows"], apps["files"], apps["keep_days"], apps["upkeep"]) == (6000, 4, 90, None)
 
 
-def test_storage_when_there_is_no_lake_then_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_storage_without_a_lake_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--storage"]) == 0
     assert "The lake is empty." in capsys.readouterr().out
 
 
-def test_storage_when_days_are_no_number_then_says_what_is_allowed(
+def test_storage_when_days_are_not_a_number_then_says_what_is_allowed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLRACE_KEEP_TELEMETRY_DAYS", "0")
@@ -79,5 +79,5 @@ def test_storage_when_days_are_no_number_then_says_what_is_allowed(
     ("count", "text"),
     [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (99_960, "100.0 kB"), (123_456_789, "123 MB"), (5e15, "5000 TB")],
 )
-def test_size_is_for_a_person(count: int, text: str) -> None:
+def test_size_is_readable(count: int, text: str) -> None:
     assert size(int(count)) == text

@@ -1,4 +1,4 @@
-"""A run without Spark: the tables that a real one leaves behind, from a small simulation."""
+"""A run without Spark: the tables that a real run leaves behind, from a small simulation."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Run:
 
 
 def simulate(run: Run, rates: list[float], period_s: int = 12) -> float:
-    """Play one row count a second against a naive controller; return the end of the run in seconds."""
+    """Run one row count per second against a naive controller; return the end of the run in seconds."""
     run.launch(0, 4, 1)
     clock, tick = 4.0, 0
     while tick < len(rates) or run.processed < run.arrived:

@@ -1,4 +1,4 @@
-"""The batch computation, and that each way to be wrong is found."""
+"""The batch computation, and a check that detects every kind of error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write(source: Path, tmp_path: Path) -> Callable[[Callable[[pd.DataFrame], pd
     return written
 
 
-def test_batch_delays_hold_every_flight_but_the_closing_one_once(source: Path) -> None:
+def test_batch_delays_contain_every_flight_except_the_closing_one_once(source: Path) -> None:
     rows = query("select * from f", f=source).to_pandas()
     expected, closed = batch_delays(rows)
     ids = sorted(i for group in expected["row_ids"] for i in group)
@@ -49,7 +49,7 @@ def test_batch_delays_hold_every_flight_but_the_closing_one_once(source: Path) -
     assert expected["cancelled"].sum() == (closed["dep_delay"] == "NA").sum()
 
 
-def test_compare_when_results_are_the_batchs_in_any_order_then_equal(source: Path, write: Callable[..., Path]) -> None:
+def test_compare_when_results_match_the_batch_in_any_order_then_equal(source: Path, write: Callable[..., Path]) -> None:
     results = write(lambda frame: frame.sample(frac=1, random_state=3))
     found = compare(source, results)
     assert found.equal, found
@@ -76,7 +76,7 @@ def test_compare_names_the_flaw_of_wrong_results(
     assert found.example
 
 
-def test_settled_when_rows_are_missing_or_no_table_is_there_then_no(
+def test_settled_is_false_if_rows_or_the_table_are_missing(
     source: Path, write: Callable[..., Path], tmp_path: Path
 ) -> None:
     assert not settled(source, tmp_path / "nowhere")

@@ -35,7 +35,7 @@ def test_batches_of_a_fixed_size_follow_each_other_as_fast_as_possible(run: Run)
     assert line.batch_rows[-1] <= line.arrival_rows[-1]
 
 
-def test_batches_of_a_limited_source_hold_no_more_than_its_limit(run: Run) -> None:
+def test_batches_of_a_limited_source_stay_within_its_limit(run: Run) -> None:
     limited = RecordedAbilities(KNOWN.rates, KNOWN.fixed_s, batch_rows=40.0)
     line = with_fixed_size(fed(run, 100, 20), limited, 8)
     assert np.diff(line.batch_rows, prepend=0).max() == 40
@@ -51,11 +51,11 @@ def test_smallest_fixed_size_is_the_first_that_keeps_the_goal(run: Run, rate: in
         assert less.oldest_waiting_s(np.arange(0.0, 65, 0.5)).max() > run.spec.objective.max_lag_s
 
 
-def test_fixed_size_when_none_keeps_the_goal_is_the_one_that_is_least_behind(run: Run) -> None:
+def test_fixed_size_if_none_keeps_the_goal_is_the_one_least_behind(run: Run) -> None:
     found = smallest_fixed_size(run.spec, fed(run, 2000, 40))
     assert (found.slots, found.keeps) == (8, False)
     assert (found.behind_s or 0) > 0
 
 
-def test_fixed_size_when_nothing_was_measured_is_the_largest_and_says_so(run: Run) -> None:
+def test_fixed_size_without_measurements_is_the_largest_and_says_so(run: Run) -> None:
     assert smallest_fixed_size(run.spec, fed(run, 20, 10, measured=False)) == FixedSize(8, False, None, None)

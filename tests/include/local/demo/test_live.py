@@ -1,4 +1,4 @@
-"""The live view: what it reads, and how it looks in a terminal and outside of one."""
+"""The live view: its data, and its appearance with and without a terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_read_follows_rate_and_backlog(run: Run, tmp_path: Path) -> None:
     assert reader.read().event_rows_per_s == 0, "old rows have left the window"
 
 
-def test_read_when_a_successor_waits_then_shows_who_serves_and_who_comes(run: Run, tmp_path: Path) -> None:
+def test_read_when_a_successor_waits_then_shows_both_drivers(run: Run, tmp_path: Path) -> None:
     for record in (
         _driver(1, 1, DriverState.STOPPED),
         _driver(2, 2, DriverState.RUNNING),
@@ -62,7 +62,7 @@ def test_read_when_circuit_opened_then_says_why(run: Run, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("outcome", "changing"), [(Outcome.OPEN, True), (Outcome.READY, False)])
-def test_read_when_a_change_is_under_way_then_says_so(
+def test_read_when_a_change_is_in_progress_then_says_so(
     run: Run, tmp_path: Path, outcome: Outcome, changing: bool
 ) -> None:
     run.launch(0, 4, 1)
@@ -82,7 +82,7 @@ def test_new_decisions_come_once_and_in_order(run: Run, tmp_path: Path) -> None:
     assert [d.sentence for d in reader.new_decisions()] == ["third"]
 
 
-def test_sustainable_throughput_is_that_of_the_slots_that_serve(run: Run, tmp_path: Path) -> None:
+def test_sustainable_throughput_is_that_of_the_serving_slots(run: Run, tmp_path: Path) -> None:
     reader = _reader(run, tmp_path, [0.0, 1.0, 2.0])
     run.launch(0, 4, 1)
     driver_records.write(tmp_path, _driver(1, 1, DriverState.RUNNING))
@@ -133,6 +133,6 @@ def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
     assert "150 rows/s need 4 slots." in lines[2]
 
 
-def test_line_when_successor_starts_and_feed_is_done_then_told() -> None:
+def test_line_when_successor_starts_and_feed_is_done_then_says_so() -> None:
     told = line(replace(STATS, starting=8, sustainable_rows_per_s=None), None)
     assert told == "feed done: 183 rows/s, backlog 1,240 rows, 4 slots (→ 8)"

@@ -1,4 +1,4 @@
-"""Timeline, figures, checks and report of runs whose truth is known."""
+"""Timeline, figures, checks and report of runs with known results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_timeline_slots_change_when_the_successor_is_ready(run: Run) -> None:
     assert [(s.start_s, s.end_s, s.slots) for s in line.spans] == [(0, 30, 1), (21, 52, 3)]
 
 
-def test_timeline_counts_executors_until_they_are_gone(run: Run) -> None:
+def test_timeline_counts_executors_until_they_end(run: Run) -> None:
     run.launch(0, 5, 1)
     run.resize(20, 24, 3, run.evaluate(20, 100, 3, "more"))
     run.resize(40, 46, 2, run.evaluate(40, 10, 2, "less"))
@@ -56,8 +56,8 @@ def test_growth_is_compared_with_the_first_start(run: Run) -> None:
     run.resize(20, 23, 3, run.evaluate(19, 20.0, 3, "more"))
     run.resize(40, 45, 2, run.evaluate(39, 5.0, 2, "less"))
     sentence = restarts_saved(figures(run.spec, _timeline(run, 60)))
-    assert "more executors came after 3.0 s (at most 3.0 s)" in sentence
-    assert sentence.endswith("first start here, 14 s.")
+    assert "New executors were ready after 3.0 s (at most 3.0 s)" in sentence
+    assert sentence.endswith("about 14 s, as the driver's first start did.")
 
 
 def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
@@ -82,16 +82,16 @@ def test_timeline_knows_the_age_of_the_oldest_waiting_row(run: Run) -> None:
     assert line.oldest_waiting_s(times).tolist() == pytest.approx([0, 0, 5, 24.9, 15, 19.9, 0, 0], abs=0.01)
 
 
-def test_timeline_when_a_batch_is_told_twice_then_its_rows_count_once(run: Run) -> None:
+def test_timeline_when_a_batch_is_reported_twice_then_counts_its_rows_once(run: Run) -> None:
     run.launch(0, 1, 1)
     run.arrive(5, 100)
     run.batch(8, 100, 3)
-    run.batches -= 1  # the same batch id again, as a driver that was killed after its flush repeats it
+    run.batches -= 1  # the same batch id again, repeated by a driver that was killed after its flush
     run.batch(9, 100, 3)
     assert _timeline(run, 10).processed(np.array([10.0])).tolist() == [100]
 
 
-def test_timeline_when_a_marker_follows_a_batch_then_its_rows_count_still(run: Run) -> None:
+def test_timeline_when_a_marker_follows_a_batch_then_still_counts_its_rows(run: Run) -> None:
     run.launch(0, 1, 1)
     run.arrive(5, 100)
     run.batch(8, 100, 3)
@@ -100,7 +100,7 @@ def test_timeline_when_a_marker_follows_a_batch_then_its_rows_count_still(run: R
     assert _timeline(run, 30).processed(np.array([30.0])).tolist() == [100]
 
 
-def test_timeline_of_nothing_is_empty_with_figures_of_zero(run: Run) -> None:
+def test_timeline_of_nothing_is_empty_and_its_figures_are_zero(run: Run) -> None:
     line = _timeline(run, 10)
     assert line.length_s == 0
     found = figures(run.spec, line)
@@ -125,7 +125,7 @@ def test_figures_of_a_known_run_are_exact(run: Run) -> None:
     assert found.fixed_core_s == pytest.approx(found.fixed.slots * 100)
 
 
-def test_slots_of_a_change_are_those_that_it_replaces_though_fewer_ran(run: Run) -> None:
+def test_slots_of_a_change_are_those_it_replaces_even_if_fewer_ran(run: Run) -> None:
     run.launch(0, 4, 4)
     decision = run.evaluate(12, 300, 8, "A growth to 4 slots is not complete.")
     assert decision.signals is not None
@@ -145,7 +145,7 @@ def test_checks_when_it_only_grew_then_down_fails(run: Run) -> None:
     assert [c.held for c in checks(line, EQUAL)] == [True, True, False, True, True]
 
 
-def test_checks_when_down_came_before_up_then_not_down_again(run: Run) -> None:
+def test_checks_when_down_came_before_up_then_down_fails(run: Run) -> None:
     run.launch(0, 4, 3)
     run.launch(20, 24, 1, run.evaluate(19, 5, 1, "less"))
     run.launch(40, 44, 4, run.evaluate(39, 150, 4, "more"))
@@ -155,7 +155,7 @@ def test_checks_when_down_came_before_up_then_not_down_again(run: Run) -> None:
     assert held == [True, True, False, True, True]
 
 
-def test_checks_when_a_person_scaled_then_not_by_itself(run: Run) -> None:
+def test_checks_when_a_person_scaled_then_automatic_fails(run: Run) -> None:
     run.launch(0, 4, 1)
     run.launch(20, 24, 4)  # no decision behind it
     run.launch(40, 44, 1)
@@ -163,7 +163,7 @@ def test_checks_when_a_person_scaled_then_not_by_itself(run: Run) -> None:
     assert held[1:3] == [False, False]
 
 
-def test_checks_when_rows_still_wait_then_not_caught_up_and_says_how_many(run: Run) -> None:
+def test_checks_when_rows_still_wait_then_catching_up_fails_with_the_number(run: Run) -> None:
     run.launch(0, 4, 1)
     run.arrive(10, 1500)
     run.batch(20, 400, 5)
@@ -178,7 +178,7 @@ def test_checks_when_ended_early_then_says_why(run: Run) -> None:
 
 
 @pytest.mark.parametrize("flaw", ["lost", "doubled", "foreign", "differing"])
-def test_checks_when_results_differ_then_fails_and_tells_the_count(run: Run, flaw: str) -> None:
+def test_checks_when_results_differ_then_fails_and_reports_the_count(run: Run, flaw: str) -> None:
     unequal = Comparison(**{**EQUAL.__dict__, flaw: 3, "example": "missing: {}"})
     last = checks(_timeline(run, 10), unequal)[-1]
     assert not last.held
@@ -197,7 +197,7 @@ def test_page_escapes_each_sentence_and_needs_no_network(run: Run) -> None:
     assert "<link" not in html
 
 
-def test_page_and_its_picture_follow_the_colours_that_a_browser_asks_for(run: Run) -> None:
+def test_page_and_its_picture_follow_the_browsers_colour_scheme(run: Run) -> None:
     run.launch(0, 4, 1)
     line = _timeline(run, 50)
     html = page(run.spec, line, figures(run.spec, line), checks(line, EQUAL))

@@ -1,4 +1,4 @@
-"""What is checked of the machine and the home."""
+"""Checks of the machine and the home."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.places import REPO
 from tests.s3.server import Bucket
 
 
-def test_python_when_it_is_too_old_then_says_which_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_when_too_old_then_says_which_version_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.python().level is Level.OK
     monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
     found = machine.python()
@@ -34,10 +34,10 @@ def test_package_of_another_version_is_named(name: str, version: str, monkeypatc
     installed = machine.metadata.version
     monkeypatch.setattr(machine.metadata, "version", lambda asked: version if asked == name else installed(asked))
     found = machine.packages()
-    assert found.level is Level.PROBLEM and f"{name} {version} is installed; Millrace works with " in found.sentence
+    assert found.level is Level.PROBLEM and f"{name} {version} is installed; Millrace needs " in found.sentence
 
 
-def test_versions_are_those_of_the_project() -> None:
+def test_versions_match_the_project() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
     least, below = (".".join(map(str, bound)) for bound in machine.VERSIONS["apache-airflow"])
     assert f"apache-airflow>={least},<{below.removesuffix('.0')}" in project["dependencies"]
@@ -45,19 +45,19 @@ def test_versions_are_those_of_the_project() -> None:
     assert spark.startswith(f"pyspark=={'.'.join(map(str, machine.VERSIONS['pyspark'][0]))}.")
 
 
-def test_java_when_it_is_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_when_too_old_then_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find", lambda: (None, java.Java(Path("/old"), "1.8.0")))
     found = machine.java()
     assert found.level is Level.PROBLEM
     assert "1.8.0" in found.sentence and java.PACKAGE in found.remedy
 
 
-def test_jars_that_nothing_needed_yet_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_not_needed_yet_are_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "DELTA", replace(machine.DELTA, folder=tmp_path / "none"))
-    assert machine.spark().level is Level.OK and "the first ./millrace up fetches" in machine.spark().sentence
+    assert machine.spark().level is Level.OK and "the first ./millrace up downloads" in machine.spark().sentence
 
 
-def test_jar_that_was_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modified_jar_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delta = replace(machine.DELTA, folder=tmp_path)
     monkeypatch.setattr(machine, "DELTA", delta)
     assert (machine.spark().level, machine.spark().remedy) == (Level.PROBLEM, "Run ./millrace setup.")
@@ -67,7 +67,7 @@ def test_jar_that_was_changed_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("free_gib", "level"), [(0.5, Level.PROBLEM), (3, Level.WARNING), (50, Level.OK)])
-def test_disk_with_little_room_is_said(
+def test_disk_with_little_room_is_reported(
     tmp_path: Path, free_gib: float, level: Level, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = SimpleNamespace(free=free_gib * 2**30)
@@ -75,18 +75,18 @@ def test_disk_with_little_room_is_said(
     assert machine.disk(Home(tmp_path / "not" / "made")).level is level
 
 
-def test_lake_in_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+def test_unwritable_lake_is_a_problem(tmp_path: Path) -> None:
     new, closed = Home(tmp_path / "new"), Home(Path("/proc/home"))
     assert machine.lake(new, Location.of(new.lake)).level is Level.OK
-    assert not new.root.exists()  # nothing is made by looking
+    assert not new.root.exists()  # the check creates nothing
     found = machine.lake(closed, Location.of(closed.lake))
     assert found.level is Level.PROBLEM and "MILLRACE_HOME" in found.remedy
 
 
-def test_bucket_that_cannot_be_written_is_a_problem(tmp_path: Path, s3: Bucket) -> None:
+def test_unwritable_bucket_is_a_problem(tmp_path: Path, s3: Bucket) -> None:
     location = Location.of(s3.lake)
     assert machine.lake(Home(tmp_path), location).level is Level.OK
-    assert location.files.get_file_info(FileSelector("", allow_not_found=True)) == []  # nothing is left by looking
+    assert location.files.get_file_info(FileSelector("", allow_not_found=True)) == []  # the check leaves nothing behind
     s3.deny()
     try:
         found = machine.lake(Home(tmp_path), location)
@@ -108,7 +108,7 @@ def test_clock_behind_the_newest_rows_is_a_problem(tmp_path: Path) -> None:
     assert found.level is Level.PROBLEM and "in the future" in found.sentence
 
 
-def test_check_that_cannot_be_made_has_found_a_problem() -> None:
+def test_check_that_fails_to_run_is_itself_a_problem() -> None:
     def broken() -> None:
         raise ZeroDivisionError("a surprise")
 

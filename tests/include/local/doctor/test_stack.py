@@ -1,4 +1,4 @@
-"""What is checked of the stack, its ports, clusters and locks."""
+"""Checks of the stack, its ports, clusters and locks."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _record(home: Home, *, state: str = "healthy", port: int = 1) -> None:
     record.write(supervisor.record_path(home))
 
 
-def test_stack_that_is_down_matters_only_to_pipelines_that_are_to_run(home: Home) -> None:
+def test_stack_that_is_down_matters_only_to_pipelines_that_should_run(home: Home) -> None:
     assert stack.services(home, []).level is Level.OK
     found = stack.services(home, _wanted("local"))
     assert found.level is Level.WARNING and "./millrace up" in found.remedy
 
 
-def test_service_that_is_not_well_is_named_with_its_log(home: Home) -> None:
+def test_unhealthy_service_is_named_with_its_log(home: Home) -> None:
     _record(home)
     assert stack.services(home, []).level is Level.OK
     _record(home, state="backing off")
@@ -73,7 +73,7 @@ def test_stack_whose_supervisor_was_killed_is_a_problem(home: Home) -> None:
     assert stack.services(home, []).level is Level.PROBLEM
 
 
-def test_port_of_the_cluster_that_another_has_is_named_where_jobs_look_for_it(home: Home, listener: int) -> None:
+def test_taken_cluster_port_is_named_if_jobs_look_for_it_there(home: Home, listener: int) -> None:
     ports = {name: any_free() for name in USUAL}
     (home.run / "ports.json").write_text(str({**ports, "spark": listener}).replace("'", '"'))
     assert stack.ports(home, []).level is Level.OK
@@ -82,7 +82,7 @@ def test_port_of_the_cluster_that_another_has_is_named_where_jobs_look_for_it(ho
     assert str(listener) in found.sentence and f"pid {os.getpid()}" in found.sentence
 
 
-def test_cluster_is_a_problem_where_it_does_not_answer(home: Home, listener: int) -> None:
+def test_cluster_is_a_problem_if_it_does_not_answer(home: Home, listener: int) -> None:
     assert stack.cluster(home, _wanted("embedded")).level is Level.PROBLEM
     _record(home, port=listener)
     assert stack.cluster(home, _wanted("embedded")).level is Level.OK
@@ -103,7 +103,7 @@ def test_lock_that_no_driver_holds_is_a_problem(home: Home) -> None:
 
 
 def test_runner_that_is_silent_is_a_problem(home: Home) -> None:
-    assert "has not come up yet" in stack.runner(home).sentence
+    assert "has not started yet" in stack.runner(home).sentence
     show_life(home.run / "drivers")
     assert stack.runner(home).level is Level.OK
     os.utime(home.run / "drivers" / HEARTBEAT_FILE, (1, 1))

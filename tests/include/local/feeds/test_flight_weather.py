@@ -1,4 +1,4 @@
-"""Flights and weather on one clock: which hour comes when, and a feed that is killed and started again."""
+"""Flights and weather on one clock: the order of hours, and a feed that is killed and restarted."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_weather_of_folded_days_has_every_day_in_each_hour(hours: pd.DataFrame, 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 23), st.floats(5, 500), st.floats(0.3, 5))
-def test_weather_comes_in_order_with_the_flights_of_its_time(
+def test_weather_arrives_in_order_with_the_flights_of_its_time(
     fold_days: int, start_hour: int, day_s: float, tick_s: float
 ) -> None:
     clock = Clock(fold_days=fold_days, days=0.5, day_s=day_s, start_hour=start_hour, tick_s=tick_s)
@@ -131,7 +131,7 @@ def test_next_is_the_first_later_tick_with_rows(replays: tuple[Replay, Replay], 
 
 
 @pytest.mark.slow
-def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
+def test_feed_when_killed_then_continues_without_lost_or_duplicate_rows(
     tmp_path: Path, replays: tuple[Replay, Replay]
 ) -> None:
     process = start(tmp_path)
@@ -151,7 +151,7 @@ def test_feed_when_killed_then_goes_on_with_no_row_twice_and_none_lost(
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, SMALL.ticks), max_size=3))
-def test_stopped_feed_goes_on_with_each_row_once(
+def test_stopped_feed_continues_with_each_row_once(
     tmp_path_factory: pytest.TempPathFactory, small: tuple[Replay, Replay], stops: list[int]
 ) -> None:
     folder, told = tmp_path_factory.mktemp("feed"), []
@@ -161,7 +161,7 @@ def test_stopped_feed_goes_on_with_each_row_once(
         run(pair, first_tick(pair), 1, lambda _, left=left: next(left) == 0, told.append)
         last = max(table.last(TRANSACTION) for _, table in feeds(folder, small))
         if last < SMALL.ticks:
-            assert told[-1].startswith("stopped before tick") and "goes on from there" in told[-1]
+            assert told[-1].startswith("stopped before tick") and "continue from there" in told[-1]
         counts = [sum(replay.tick(n).num_rows for n in range(last + 1)) for replay in small]
         assert [len(row_ids(folder / name)) for name in NAMES] == counts
     pair = feeds(folder, small)
@@ -169,7 +169,7 @@ def test_stopped_feed_goes_on_with_each_row_once(
     assert_whole(folder, small)
 
 
-def test_feed_with_flights_ahead_of_weather_leaves_no_hour_out(tmp_path: Path, replays: tuple[Replay, Replay]) -> None:
+def test_feed_with_flights_ahead_of_weather_skips_no_hour(tmp_path: Path, replays: tuple[Replay, Replay]) -> None:
     calls = iter(range(1000))
     run(feeds(tmp_path, replays)[:1], 0, 1, lambda _: next(calls) >= 20, lambda _: None)
     told: list[str] = []

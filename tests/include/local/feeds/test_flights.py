@@ -1,4 +1,4 @@
-"""The replay as a process: killed, stopped, started again."""
+"""The replay as a process: killed, stopped, restarted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _row_ids(table: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_replay_killed_again_and_again_sends_each_row_once(tmp_path: Path, replay: Replay) -> None:
+def test_replay_killed_repeatedly_sends_each_row_once(tmp_path: Path, replay: Replay) -> None:
     table = tmp_path / "flights"
     for ticks in (10, 25):
         process = _start(table)
@@ -69,7 +69,7 @@ def test_replay_when_terminated_then_ends_cleanly_between_two_ticks(tmp_path: Pa
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert "the same command goes on from there" in out
+    assert "run the same command to continue from there" in out
     last = SourceTable(table, SCHEMA, CLOCK.content).last(TRANSACTION)
     assert _row_ids(table) == list(range(1, sum(replay.tick(n).num_rows for n in range(last + 1)) + 1))
 

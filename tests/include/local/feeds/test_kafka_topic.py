@@ -1,4 +1,4 @@
-"""The feed of a topic against a broker that runs here."""
+"""The feed of a topic, using a broker that runs here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(first: int, n: int) -> pa.Table:
 
 
 def sent(broker: KafkaBroker, topic: str, partitions: int) -> list[list[dict[str, object]]]:
-    """Return what each partition holds."""
+    """Return the rows of each partition."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test", "enable.auto.commit": False})
     found = []
     for number in range(partitions):
@@ -65,14 +65,14 @@ def test_rows_reach_all_partitions_once_and_are_recorded(broker: KafkaBroker, tm
     assert [row["row_id"] for row in flights] == recorded == list(range(12))
 
 
-def test_broker_that_does_not_answer_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millrace.local.feeds.kafka_topic.SEND_S", 1.0)
     nobody = f"{loopback.HOST}:{loopback.any_free()}"
     with pytest.raises(MillraceError, match=rf"{nobody}.*a broker that answers"):
         make_topic(nobody, "flights", 1)
 
 
-def test_topic_that_is_there_is_left_as_it_is(broker: KafkaBroker) -> None:
+def test_existing_topic_is_left_as_it_is(broker: KafkaBroker) -> None:
     make_topic(broker.address, "kept", 2)
     make_topic(broker.address, "kept", 5)
     assert len(sent(broker, "kept", 2)) == 2

@@ -1,4 +1,4 @@
-"""What a replay lays on its clock."""
+"""The schedule of a replay on its clock."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_clock_when_a_setting_is_out_of_range_then_error_names_it(key: str, valu
     assert raised.value.key == key
 
 
-def test_replay_when_it_is_a_part_of_a_day_then_closes_all_the_same(all_flights: pd.DataFrame) -> None:
+def test_replay_of_part_of_a_day_still_closes(all_flights: pd.DataFrame) -> None:
     replay = Replay(Clock(fold_days=7, days=0.7, day_s=30, start_hour=4), all_flights)
     assert _whole(replay).num_rows == replay.rows
     assert (

@@ -1,4 +1,4 @@
-"""Streams that are redirected again and again: every row enters once, and a stream's rows keep their order."""
+"""Streams that are redirected repeatedly: every row enters once, and a stream's rows keep their order."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_stream_wanted_elsewhere_waits_a_tick_then_enters_there(intake: Intake) 
     assert counts == [[came[0], 0, 0], [0, 0, 0], [0, 0, came[1] + came[2]], [0, 0, came[3]]]
 
 
-def test_unplaced_stream_enters_where_the_fewest_do() -> None:
+def test_unplaced_stream_enters_the_table_with_the_fewest() -> None:
     routing = steer(Routing(-1), 0, {"a": 0, "b": 0, "c": 0}, {"a": 1}, 2)
     assert routing.entry == {"a": 1, "b": 0, "c": 0}
     routing = steer(routing, 1, {"b": 0, "c": 0}, {"a": 1}, 2)
@@ -95,7 +95,7 @@ def test_routing_out_of_turn_names_the_stream_and_what_to_do() -> None:
         routing.at(0)
 
 
-def test_log_when_its_last_line_was_cut_by_a_kill_then_goes_on_before_it(tmp_path: Path) -> None:
+def test_log_when_its_last_line_was_cut_by_a_kill_then_continues_before_it(tmp_path: Path) -> None:
     path = tmp_path / "routings.jsonl"
     with RoutingLog(path, NOW) as log:
         first = Routing(0).connect("s", 0)
@@ -111,7 +111,7 @@ def test_log_when_its_last_line_was_cut_by_a_kill_then_goes_on_before_it(tmp_pat
 
 
 def test_log_when_another_feed_holds_it_then_is_refused(tmp_path: Path) -> None:
-    with RoutingLog(tmp_path / "log", NOW), pytest.raises(MillraceError, match="no other feed holds"):
+    with RoutingLog(tmp_path / "log", NOW), pytest.raises(MillraceError, match="no other feed uses"):
         RoutingLog(tmp_path / "log", NOW)
 
 

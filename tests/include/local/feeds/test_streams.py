@@ -1,4 +1,4 @@
-"""The feed of streams as a process: redirected by Deployments, killed at any moment, started again."""
+"""The feed of streams as a process: redirected by Deployments, killed at any time, restarted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Feed:
         )  # fmt: skip
 
     def place(self, table: int) -> None:
-        """Want every second stream at one table, the others at the other."""
+        """Request every second stream at one table, the others at the other."""
         wished = {s: (n + table) % 2 for n, s in enumerate(self.streams)}
         made = Deployment("p", 1, True, {}, ingest=wished)
         self.version = DeploymentStore(self.lake).commit(made, self.version or None).version
@@ -107,7 +107,7 @@ def test_redirected_streams_of_a_killed_feed_keep_every_row_once(
     )
 
 
-def test_streams_enter_where_a_deployment_moves_them(feed: Feed) -> None:
+def test_streams_enter_the_table_of_their_deployment(feed: Feed) -> None:
     feed.place(0)
     process = feed.start()
     try:
@@ -127,7 +127,7 @@ def _table(feed: Feed, turn: int) -> str:
     return ("north", "south")[(feed.streams.index("EWR/UA") + turn) % 2]
 
 
-def test_feed_when_columns_do_not_exist_then_says_which_it_has(feed: Feed) -> None:
+def test_feed_when_columns_do_not_exist_then_lists_the_existing_ones(feed: Feed) -> None:
     command = [sys.executable, "-m", "millrace.local.feeds.streams", "--ingest", str(feed.tables[0]), "--pipeline=p"]
     command += [f"--lake={feed.lake.location}", "--stream=origin,airline"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

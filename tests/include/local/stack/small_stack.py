@@ -11,7 +11,7 @@ from millrace.local.stack.service import Service
 from millrace.local.stack.supervisor import Supervisor, record_path, stop_orphans
 from millrace.run_folder.process import ProcessId
 
-# a child of its own that does not listen to TERM, as a stuck worker process would be
+# a separate child that ignores TERM, like a stuck worker process
 STUBBORN = (
     "import signal, subprocess, sys, time, pathlib\n"
     "child = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)'\n"
@@ -22,7 +22,7 @@ STUBBORN = (
 
 
 def main() -> None:
-    """Supervise until told to stop."""
+    """Supervise until stopped."""
     home = Home(Path(sys.argv[1]))
     home.ensure()
     stop_orphans(home, grace_s=0.5)

@@ -1,4 +1,4 @@
-"""What the client makes of Airflow's answers."""
+"""How the client interprets Airflow's answers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def api() -> Iterator[AirflowApi]:
         listening.shutdown()
 
 
-def test_failures_are_what_each_failed_task_raised_in_order(api: AirflowApi) -> None:
+def test_failures_are_the_exceptions_of_failed_tasks_in_order(api: AirflowApi) -> None:
     told = ("slots: got 9; allowed: 1 to 4. Choose within the bounds.", "ValueError: first")
     assert api.failures("launch_p", "r1") == told
 

@@ -1,4 +1,4 @@
-"""What Airflow's scheduler loads before it forks tasks."""
+"""The modules that Airflow's scheduler loads before it forks tasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ LOAD = "import millrace.local.stack.airflow.airflow_local_settings as loaded; pr
 
 
 def test_everything_is_loaded_by_a_process_without_a_main_file() -> None:
-    """Of which pyspark's Connect client would think that it runs doctests, and ends it where a package is missing."""
+    """In such a process pyspark's Connect client assumes a doctest run, and ends it if a package is missing."""
     loading = subprocess.run([sys.executable, "-c", LOAD], check=True, capture_output=True, text=True)
     assert loading.stdout.strip().endswith("airflow_local_settings")

@@ -1,4 +1,4 @@
-"""Java: reading versions, choosing an installation, saying what is missing."""
+"""Java: reading versions, choosing an installation, reporting what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _program(folder: Path, version: str) -> Path:
     return program
 
 
-def test_find_when_the_first_is_too_old_then_takes_the_next_that_is_not(
+def test_find_when_the_first_is_too_old_then_takes_the_next_suitable_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = [_program(tmp_path / "old", "1.8.0_402"), _program(tmp_path / "new", "21.0.1")]

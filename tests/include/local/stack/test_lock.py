@@ -1,4 +1,4 @@
-"""The lock's versions fit together on each Python and processor that Millrace is to run on."""
+"""The locked versions are compatible on each supported Python and processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports: the usual ones where they are free."""
+"""Ports: the usual ones if they are free."""
 
 from __future__ import annotations
 

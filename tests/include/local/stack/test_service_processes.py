@@ -1,4 +1,4 @@
-"""What a service gets of the environment that the stack is started from."""
+"""The part of the caller's environment that a service gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.local.stack.service import Service
 PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
-def test_settings_of_another_airflow_stay_out_and_a_persons_connections_come_in(
+def test_settings_of_another_airflow_stay_out_and_a_persons_connections_are_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"AIRFLOW__LOGGING__REMOTE_LOGGING": "true", "AIRFLOW__SMTP__SMTP_HOST": "mail"}
@@ -31,7 +31,7 @@ def test_settings_of_another_airflow_stay_out_and_a_persons_connections_come_in(
     assert env["AIRFLOW_HOME"] == "/mine" and not {"AIRFLOW__CORE__FERNET_KEY", "MLFLOW_TRACKING_URI"} & env.keys()
 
 
-def test_home_is_for_its_owner_alone_until_it_is_opened(tmp_path: Path) -> None:
+def test_home_is_private_to_its_owner_unless_opened(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.ensure()
     folders = [home.lake, home.run, home.logs, home.reports, home.secrets, home.mlflow]

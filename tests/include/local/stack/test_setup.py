@@ -1,4 +1,4 @@
-"""Set-up: safe to interrupt at any point and to repeat, and quick where all is in place."""
+"""Set-up: safe to interrupt at any point and to repeat, and fast if nothing is missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print('whole')
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Copy what set-up needs, with a lock of two small packages, so that installing them takes seconds."""
+    """Copy the files that set-up needs, with a lock of two small packages to keep installation short."""
     for name in ("include", "jobs", "optimizers"):
         shutil.copytree(REPO / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(REPO / "millrace", tmp_path / "millrace")
@@ -81,14 +81,14 @@ def test_set_up_completes_after_a_kill_at_any_point(clone: Path) -> None:
             time.sleep(0.005)
         running.send_signal(signal.SIGKILL)
         running.communicate()
-    # the killed one's pip may still run: it holds the lock, so the next waits for it instead of joining in
+    # pip of the killed set-up may still run. It holds the lock, so the next set-up waits for it
     out, err = _packages(clone).communicate(timeout=PATIENCE_S)
     assert "whole" in out, err
     _assert_whole(clone)
 
 
 @pytest.mark.slow
-def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone: Path) -> None:
+def test_packages_when_two_set_ups_run_at_once_then_one_waits_and_both_succeed(clone: Path) -> None:
     both = [_packages(clone), _packages(clone)]
     told = [p.communicate(timeout=PATIENCE_S) for p in both]
     assert all("whole" in out for out, _ in told), told
@@ -97,8 +97,8 @@ def test_packages_when_two_set_up_at_once_then_one_waits_and_both_succeed(clone:
     _assert_whole(clone)
 
 
-def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_path: Path) -> None:
-    """A program of set-up inherits the lock, or two installers would write into one environment."""
+def test_lock_held_by_a_child_of_a_killed_set_up_is_still_held(tmp_path: Path) -> None:
+    """Set-up's child programs inherit the lock, or two installers would write into one environment."""
     code = (
         "import fcntl, os, sys\nfrom pathlib import Path\nfrom millrace.local.stack import progress\n"
         "lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
@@ -123,7 +123,7 @@ def test_lock_when_held_by_a_child_of_a_killed_set_up_then_is_still_held(tmp_pat
 
 @pytest.fixture
 def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A set-up whose stamp says that all is there."""
+    """A set-up whose stamp says that it is complete."""
     java = tmp_path / "jre" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch()
@@ -141,12 +141,14 @@ def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ready_when_all_is_in_place_then_gives_the_java(in_place: Path) -> None:
+def test_ready_when_complete_then_returns_the_java(in_place: Path) -> None:
     assert setup.ready() == str(in_place / "jre")
 
 
 @pytest.mark.parametrize("broken", ["jar", "java", "stamp", "no stamp", "other java"])
-def test_ready_when_something_changed_then_is_not(in_place: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ready_when_something_changed_then_is_false(
+    in_place: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_java() -> None:
         (in_place / "jre" / "bin" / "java").unlink()
 
@@ -162,7 +164,7 @@ def test_ready_when_something_changed_then_is_not(in_place: Path, broken: str, m
 
 @pytest.fixture
 def steps(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps that a set-up of a fresh clone takes, none of which does anything."""
+    """The steps of set-up in a fresh clone, replaced by steps that do nothing."""
     taken: list[str] = []
     (in_place / "ready.json").unlink()
     shutil.rmtree(in_place / "jars")
@@ -188,17 +190,17 @@ def steps(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["", "--help", "pipelines", "doctor", "status", "up --help", "setup --help"])
-def test_command_in_a_fresh_clone_waits_for_packages_only(steps: list[str], command: str) -> None:
+def test_command_in_a_fresh_clone_waits_only_for_packages(steps: list[str], command: str) -> None:
     setup.main(command.split())
     assert steps == ["packages", command] and "JAVA_HOME" not in os.environ
 
 
-def test_set_up_by_name_fetches_everything_and_starts_nothing(steps: list[str]) -> None:
+def test_explicit_set_up_fetches_everything_and_starts_nothing(steps: list[str]) -> None:
     assert setup.main(["setup", "kafka"]) == 0
     assert steps == ["packages", "java", "Delta", "Kafka", "archive"]
 
 
-def test_lock_that_changed_installs_the_packages_again(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_lock_installs_the_packages_again(in_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "PACKAGES_STAMP", in_place / "packages")
     monkeypatch.setattr(setup, "INSTALLING", in_place / "installing")
     monkeypatch.setattr(python_env, "usable", lambda venv: True)
@@ -208,31 +210,29 @@ def test_lock_that_changed_installs_the_packages_again(in_place: Path, monkeypat
     assert not setup._packages_done()
 
 
-def test_command_that_starts_spark_sets_up_the_rest_and_names_the_java(steps: list[str], in_place: Path) -> None:
+def test_command_that_starts_spark_completes_set_up_and_names_the_java(steps: list[str], in_place: Path) -> None:
     setup.ensure_spark()
     assert steps == ["java", "Delta", "archive"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
 
 
-def test_folder_that_was_set_up_for_spark_is_kept_whole_by_any_command(steps: list[str], in_place: Path) -> None:
+def test_folder_set_up_for_spark_is_kept_complete_by_any_command(steps: list[str], in_place: Path) -> None:
     (in_place / "ready.json").write_text("{}")
     setup.main(["status"])
     assert steps == ["packages", "java", "Delta", "status"] and os.environ["JAVA_HOME"] == str(in_place / "jre")
 
 
-def test_set_up_that_fails_is_said_by_the_command_that_needs_it(
+def test_failed_set_up_is_reported_by_the_command_that_needs_it(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(jars: JarSet, run: setup.Run) -> None:
         raise progress.ProgramFailed(["spark-submit"], 2, "no network")
 
     monkeypatch.setattr(setup, "_jars", fails)
-    with pytest.raises(MillraceError, match=r"set-up: got 'spark-submit ended with exit code 2'.*setup\.log"):
+    with pytest.raises(MillraceError, match=r"setup: got 'spark-submit ended with exit code 2'.*setup\.log"):
         setup.ensure_spark()
 
 
-def test_archive_that_could_not_be_made_is_tried_again_only_by_set_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_archive_is_retried_only_by_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
         raise progress.ProgramFailed(["spark-submit"], 1, "")
 
@@ -249,7 +249,7 @@ def test_archive_that_could_not_be_made_is_tried_again_only_by_set_up(
     assert spark_files.archive_settled("17", again=True)
 
 
-def test_stanza_when_a_package_is_locked_then_has_its_hashes_only() -> None:
+def test_stanza_of_a_locked_package_has_only_its_hashes() -> None:
     text = python_env.stanza((REPO / "requirements.lock").read_text(), "uv")
     assert text.startswith("uv==")
     assert re.findall(r"^(\S+)==", text, re.M) == ["uv"]
@@ -259,7 +259,7 @@ def test_stanza_when_a_package_is_locked_then_has_its_hashes_only() -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "tests", "docs"])
-def test_requirements_when_read_then_each_is_pinned_and_locked(folder: str) -> None:
+def test_requirements_are_all_pinned_and_locked(folder: str) -> None:
     lock = (REPO / folder / "requirements.lock").read_text().lower()
     for line in (REPO / folder / "requirements.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -268,7 +268,7 @@ def test_requirements_when_read_then_each_is_pinned_and_locked(folder: str) -> N
             assert f"\n{normalised}=={version} " in lock
 
 
-def test_lock_of_tests_has_the_versions_of_the_lock_and_that_no_tool_of_tests() -> None:
+def test_lock_of_tests_uses_the_versions_of_the_lock_which_has_no_test_tool() -> None:
     main, tests = (
         dict(re.findall(r"^(\S+)==(\S+)", (REPO / folder / "requirements.lock").read_text(), re.M))
         for folder in ("", "tests")
@@ -285,7 +285,7 @@ def test_source_distributions_are_built_with_locked_versions() -> None:
     assert "--hash=sha256:" in locked
 
 
-def test_jars_when_a_repository_serves_another_file_then_it_is_refused(tmp_path: Path) -> None:
+def test_jars_when_a_repository_serves_another_file_then_are_refused(tmp_path: Path) -> None:
     jars, scratch = replace(DELTA, folder=tmp_path / "jars"), tmp_path / "scratch"
     served = scratch / "ivy" / "jars"
     served.mkdir(parents=True)
@@ -296,7 +296,7 @@ def test_jars_when_a_repository_serves_another_file_then_it_is_refused(tmp_path:
     assert jars.missing() == list(jars.pinned())
 
 
-def test_jars_are_fetched_from_the_named_mirror_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_fetched_only_from_the_named_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spark_files.MIRROR_VARIABLE, "https://mirror.test/maven?a=1&b=2")
     jars, scratch = replace(CONNECTORS["kafka"], folder=tmp_path / "jars"), tmp_path / "scratch"
     scratch.mkdir()
@@ -306,7 +306,7 @@ def test_jars_are_fetched_from_the_named_mirror_alone(tmp_path: Path, monkeypatc
     assert (resolver.get("root"), resolver.get("usepoms")) == ("https://mirror.test/maven?a=1&b=2", "false")
 
 
-def test_jars_that_cannot_be_fetched_are_said_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_that_cannot_be_fetched_are_reported_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = replace(CONNECTORS["kafka"], folder=tmp_path / "jars")
     monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
     monkeypatch.setattr(spark_env, "spark_submit", lambda: "false")
@@ -331,7 +331,7 @@ def test_launcher_when_python_is_too_old_then_says_so_in_one_line() -> None:
 
 @pytest.fixture
 def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without Java, with a package manager that installs one when asked."""
+    """A machine without Java, with a package manager that can install it."""
     jre = tmp_path / "jre"
     told = f"    java.home = {jre}\\n    java.version = 17.0.15\\n"
     apt = tmp_path / "bin" / "apt-get"
@@ -351,7 +351,7 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_java_when_missing_and_root_on_debian_then_is_installed_and_said(
+def test_java_when_missing_and_root_on_debian_then_is_installed_and_reported(
     no_java: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -371,8 +371,8 @@ def test_java_when_missing_and_not_root_then_says_what_to_install(
     assert not (no_java / "asked").exists()
 
 
-def test_set_up_when_imported_then_needs_the_standard_library_only() -> None:
-    """It runs before there is anything else."""
+def test_set_up_imports_only_the_standard_library() -> None:
+    """It runs before anything is installed."""
     env = {"PATH": os.defpath, "PYTHONPATH": str(SOURCES)}
     # -S leaves every installed package out
     argv = [sys.executable, "-S", "-c", "from millrace.local.stack import setup"]

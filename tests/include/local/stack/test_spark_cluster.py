@@ -15,7 +15,7 @@ from tests.jobs.driving import until
 
 
 @pytest.mark.parametrize("taken", ["spark", "spark_master"])
-def test_master_when_a_port_was_taken_meanwhile_then_ends_instead_of_taking_another(tmp_path: Path, taken: str) -> None:
+def test_master_when_its_port_was_just_taken_then_ends_instead_of_taking_another(tmp_path: Path, taken: str) -> None:
     home = Home(tmp_path)
     shared = secrets.load(home)
     write_config(home, shared)

@@ -64,7 +64,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     try:
         assert up.returncode == 0, up.stderr
         yield home
-        # the last test of the module, written here so that no test has to run after another
+        # the last test of the module, here because no test may depend on the order
         down = _cli(home, "down")
         assert down.returncode == 0, down.stderr
         assert _processes(home) == []
@@ -90,7 +90,7 @@ def test_status_when_up_then_every_service_is_healthy(home: Home) -> None:
     assert set(states.values()) == {"healthy"}
 
 
-def test_up_when_up_already_then_changes_nothing(home: Home, record: StackRecord) -> None:
+def test_up_when_already_up_then_changes_nothing(home: Home, record: StackRecord) -> None:
     assert _cli(home, "up").returncode == 0
     again = lifecycle.status(home)
     assert again and again.supervisor == record.supervisor
@@ -124,10 +124,10 @@ def test_trigger_when_dag_is_paused_then_says_so_instead_of_waiting(home: Home) 
     assert _cli(home, "resume", "delays").returncode == 0
 
 
-def test_sockets_when_up_then_none_listens_beyond_loopback(home: Home) -> None:
+def test_sockets_when_up_then_listen_only_on_loopback(home: Home) -> None:
     listening = set()
     for process in _processes(home):
-        # services' workers come and go meanwhile
+        # services' workers come and go in between
         with contextlib.suppress(psutil.NoSuchProcess):
             listening |= {c.laddr.ip for c in process.net_connections(kind="inet") if c.status == psutil.CONN_LISTEN}
     # a driver's JVM writes 127.0.0.1 as an IPv6 address
@@ -144,7 +144,7 @@ def test_secrets_when_up_then_are_on_no_command_line(home: Home) -> None:
     assert not [v for v in vars(values).values() if v in told]
 
 
-def test_files_when_up_then_databases_and_secrets_are_the_owners_alone(home: Home) -> None:
+def test_databases_and_secrets_are_readable_only_by_the_owner(home: Home) -> None:
     def reachable(path: Path) -> bool:
         return bool(path.stat().st_mode & 0o077)
 

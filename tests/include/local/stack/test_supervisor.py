@@ -1,4 +1,4 @@
-"""The supervisor with small real processes: order, restart, clean stop, what a killed one leaves."""
+"""The supervisor with small real processes: order, restart, clean stop, clean-up after a kill."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def stack(home: Home) -> Iterator[SmallStack]:
         stack.supervisor.wait()
 
 
-def test_services_when_started_then_come_up_in_order_each_once(stack: SmallStack) -> None:
+def test_services_start_in_order_each_once(stack: SmallStack) -> None:
     services = stack.record().services
     assert services["once"].state == "done"
     assert (stack.home.scratch / "once").read_text() == "x"
@@ -97,7 +97,7 @@ def test_services_when_started_then_come_up_in_order_each_once(stack: SmallStack
     assert stack.record().healthy_s is not None
 
 
-def test_service_when_killed_then_is_started_again_without_its_leftovers(stack: SmallStack) -> None:
+def test_service_when_killed_then_restarts_without_its_leftovers(stack: SmallStack) -> None:
     before = set(processes_of(stack.home))
     first = stack.pid("worker")
     leftovers = {p.pid for p in psutil.Process(first).children()}
@@ -112,7 +112,7 @@ def test_service_when_killed_then_is_started_again_without_its_leftovers(stack: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, number: signal.Signals) -> None:
+def test_supervisor_when_stopped_then_leaves_no_process(stack: SmallStack, number: signal.Signals) -> None:
     assert processes_of(stack.home)
     stack.supervisor.send_signal(number)
     assert stack.supervisor.wait(PATIENCE_S) == 0
@@ -121,9 +121,9 @@ def test_supervisor_when_told_to_stop_then_leaves_no_process(stack: SmallStack, 
 
 
 @pytest.mark.slow
-def test_service_that_stays_unhealthy_is_started_again_and_those_that_need_it_stay(stack: SmallStack) -> None:
+def test_unhealthy_service_is_restarted_and_its_dependents_stay(stack: SmallStack) -> None:
     stuck, worker = stack.pid("web"), stack.pid("worker")
-    (stack.home.scratch / "ready").unlink()  # the worker is unhealthy too, as one is whose health the other tells
+    (stack.home.scratch / "ready").unlink()  # the worker is unhealthy too, because the other service reports its health
     os.kill(stuck, signal.SIGSTOP)
     await_(lambda: stack.record().services["web"].restarts == 1, "the one that is stuck was started again")
     (stack.home.scratch / "ready").touch()
@@ -131,11 +131,11 @@ def test_service_that_stays_unhealthy_is_started_again_and_those_that_need_it_st
     assert stack.pid("web") != stuck and stack.pid("worker") == worker
 
 
-def test_service_is_started_again_while_the_record_cannot_be_written(stack: SmallStack) -> None:
+def test_service_is_restarted_while_the_record_is_not_writable(stack: SmallStack) -> None:
     killed, everybody = stack.pid("web"), set(processes_of(stack.home))
     away = stack.home.run.with_name("away")
     stack.home.run.rename(away)
-    stack.home.run.write_text("no folder")  # as bad as a full disk, for whoever is root too
+    stack.home.run.write_text("no folder")  # like a full disk, even for root
     os.kill(killed, signal.SIGKILL)
     await_(lambda: bool(set(processes_of(stack.home)) - everybody), "another process in its place")
     stack.home.run.unlink()
@@ -144,7 +144,7 @@ def test_service_is_started_again_while_the_record_cannot_be_written(stack: Smal
     assert stack.await_healthy().services["worker"].restarts == 0
 
 
-def test_down_when_the_supervisor_was_killed_then_stops_what_it_left(stack: SmallStack) -> None:
+def test_down_when_the_supervisor_was_killed_then_stops_its_leftovers(stack: SmallStack) -> None:
     stack.supervisor.kill()
     stack.supervisor.wait()
     record = stack.record()
@@ -155,7 +155,7 @@ def test_down_when_the_supervisor_was_killed_then_stops_what_it_left(stack: Smal
     assert lifecycle.down(stack.home, grace_s=0.5) == 0
 
 
-def test_start_after_a_kill_first_stops_what_was_left(stack: SmallStack) -> None:
+def test_start_after_a_kill_first_stops_leftovers(stack: SmallStack) -> None:
     stack.supervisor.kill()
     stack.supervisor.wait()
     old = set(processes_of(stack.home))
@@ -207,7 +207,7 @@ def _ended(process: psutil.Process) -> bool:
         return True
 
 
-def test_stop_leaves_somebody_elses_process_alone(home: Home) -> None:
+def test_stop_leaves_another_owners_process_alone(home: Home) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
     try:
         home.ensure()

@@ -1,4 +1,4 @@
-"""The stack's own Airflow and its logs do not grow for ever."""
+"""The stack's own Airflow and its logs do not grow without bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.local.stack import upkeep
 NOW = datetime.now(UTC)
 
 
-def test_delete_task_logs_when_runs_are_old_then_their_folders_go(tmp_path: Path) -> None:
+def test_delete_task_logs_when_runs_are_old_then_deletes_their_folders(tmp_path: Path) -> None:
     for run in ("dag_id=a/run_id=old", "dag_id=a/run_id=new", "dag_processor/2020-01-01"):
         (tmp_path / run / "task_id=x").mkdir(parents=True)
         (tmp_path / run / "task_id=x" / "attempt=1.log").touch()

@@ -1,4 +1,4 @@
-"""Imported by Airflow under this name, and on the scheduler's path only: loads the heavy packages once.
+"""Load the heavy packages once. Airflow imports this file by its name; it is on the scheduler's path only.
 
 The scheduler forks the tasks, so each evaluation finds them loaded instead of importing them for 16-20 s.
 """
@@ -7,7 +7,7 @@ import contextlib
 import importlib
 
 for _name in ("deltalake", "pyarrow.dataset", "sklearn.gaussian_process", "skopt", "mlflow", "great_expectations"):
-    # a task that needs what is missing says so itself; the scheduler goes on without
+    # the scheduler works without these modules; a task that needs a missing one reports it
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
 

@@ -1,4 +1,4 @@
-"""Ends with exit code 0 where a component of the shared deployment is healthy: a check of its container.
+"""Container check: exit with code 0 if a component of the shared deployment is healthy.
 
 Usage: python -m millrace.local.stack.compose.health dag_processor | triggerer | runner
 """
@@ -16,7 +16,7 @@ MONITOR = "http://api-server:8080/api/v2/monitor/health"
 
 
 def healthy(component: str) -> bool:
-    """Say whether the runner is at work, or Airflow heard of another component."""
+    """Return whether the runner is working, or whether Airflow has had a heartbeat from another component."""
     if component == "runner":
         return stack.runner(Home.from_env()).level is not Level.PROBLEM
     return heartbeat(MONITOR, component)(0.0)
