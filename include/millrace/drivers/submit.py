@@ -222,7 +222,7 @@ def _secret(name: str, source: str, secret_of: SecretOf | None) -> str:
     else:
         value = secret_of(source)
     if not value or "\0" in value:
-        raise MillraceError(key, source, "a secret that is not empty and has no NUL", "Write the value to it.")
+        raise MillraceError(key, source, "text that is not empty, without NUL", "Write the value to it.")
     return value
 
 

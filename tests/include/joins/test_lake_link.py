@@ -57,7 +57,7 @@ def test_telemetry_of_a_stale_driver_is_discarded(tmp_path: Path, caplog) -> Non
     new, old = (JoinTelemetry(Lake(tmp_path), "p", "a", generation, 100) for generation in (2, 1))
     new("q", BatchPlan(5, JoinSettings()), reports(1))
     old("q", BatchPlan(6, JoinSettings()), reports(9))
-    assert [w[0] for w in told(Lake(tmp_path))[0]] == [5] and "stale" in caplog.text
+    assert [w[0] for w in told(Lake(tmp_path))[0]] == [5] and "outdated" in caplog.text
 
 
 def test_settings_follow_the_newest_readable_deployment(tmp_path: Path, caplog) -> None:
@@ -74,4 +74,4 @@ def test_settings_follow_the_newest_readable_deployment(tmp_path: Path, caplog) 
     table = tmp_path / "lake" / "control" / "deployments" / "_delta_log"
     table.mkdir(parents=True)
     (table / f"{0:020d}.json").write_text("no JSON")
-    assert wanted() == JoinSettings(4, 10, 0.5) and "stays as it is set" in caplog.text
+    assert wanted() == JoinSettings(4, 10, 0.5) and "keeps its settings" in caplog.text

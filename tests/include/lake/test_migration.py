@@ -78,6 +78,6 @@ def test_lake_of_a_later_version_is_refused_with_a_remedy(tmp_path: Path) -> Non
         lambda lake: FencedTable(lake, table, "f", 1).committed(["a"]),
         migrate_all,
     ):
-        with pytest.raises(MillraceError, match="upgrade this one"):
+        with pytest.raises(MillraceError, match="upgrade Millrace"):
             use(Lake(tmp_path))
     assert Lake(tmp_path).version(table) == 1

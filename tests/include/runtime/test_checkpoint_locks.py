@@ -54,7 +54,7 @@ def test_checkpoint_held_by_another_process_is_refused_until_it_dies(writer, tmp
     options, locks = {"checkpointLocation": str(tmp_path)}, CheckpointLocks()
     with _elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "True\n"
-        with pytest.raises(MillraceError, match=f"Process {other.pid} has it"):
+        with pytest.raises(MillraceError, match=f"Process {other.pid} uses it"):
             locks.take(writer, options)
         other.kill()
     locks.take(writer, options)

@@ -77,7 +77,7 @@ def test_pipeline_that_does_not_run_and_has_no_spec_is_two_problems(
     assert found["delays"]["level"] == Level.PROBLEM and "does not run" in found["delays"]["sentence"]
     monkeypatch.setattr("millrace.pipelines.catalog.BUILT_IN", Path("/nowhere"))
     assert cli.main(["doctor", "--json"]) == 1
-    assert "spec is gone" in _findings(capsys)["delays"]["sentence"]
+    assert "spec is missing" in _findings(capsys)["delays"]["sentence"]
 
 
 def test_unreadable_lake_is_one_problem_among_others(home: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:

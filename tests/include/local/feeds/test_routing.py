@@ -82,10 +82,10 @@ def test_routing_out_of_turn_names_the_stream_and_what_to_do() -> None:
     routing = Routing(0).connect("s", 0)
     with pytest.raises(MillraceError, match=r"stream s.*connected.*Redirect"):
         routing.connect("s", 1)
-    with pytest.raises(MillraceError, match=r"stream s.*Suspend it a tick before"):
+    with pytest.raises(MillraceError, match=r"stream s.*Suspend it one tick earlier"):
         routing.redirect("s", 1)
     waiting = routing.suspend("s")
-    with pytest.raises(MillraceError, match=r"stream s.*Suspend it a tick before"):
+    with pytest.raises(MillraceError, match=r"stream s.*Suspend it one tick earlier"):
         waiting.resume("s")
     with pytest.raises(MillraceError, match=r"stream s.*Resume it first"):
         waiting.at(1).drop("s")

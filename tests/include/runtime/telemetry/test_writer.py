@@ -77,7 +77,7 @@ def test_flush_when_a_successor_writes_then_the_stale_driver_is_silent(
     stale.add(entry(2))
     assert not stale.flush() and not stale.flush()
     assert ids(tmp_path) == [0, 1]
-    assert sum("stale driver" in m for m in caplog.messages) == 1
+    assert sum("outdated driver" in m for m in caplog.messages) == 1
 
 
 def test_flush_with_a_lost_answer_duplicates_nothing(
