@@ -30,9 +30,8 @@ def test_record_that_cannot_be_written_waits_for_the_next_change(
     journal.move(DriverState.RUNNING)
     journal.resized(2, 4)
     journal.advanced()
-    assert [record.message for record in caplog.records if "cannot be written yet" in record.message][1:] == [], (
-        "said once"
-    )
+    waiting = [r for r in caplog.records if "cannot be written yet" in r.message]
+    assert waiting[1:] == [], "said once"
     assert caplog.records
     run_dir.unlink()
     away.rename(run_dir)
