@@ -15,7 +15,9 @@ from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
 
 
-def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack | None = None) -> Sizing:
+def explain(
+    context: OperatorContext, target: int, reason: Reason, pays: PayBack | None = None, least: float | None = None
+) -> Sizing:
     """Return the sizing of an operator, with its model if it changes.
 
     Args:
@@ -23,13 +25,15 @@ def explain(context: OperatorContext, target: int, reason: Reason, pays: PayBack
         target: Wanted p.
         reason: Why.
         pays: Saving and cost of the step down, made or left out.
+        least: Smallest share of p that a step down must free; None for the usual ``slack``.
     """
     levels = _level_details(context, target)
     if not context.is_known:  # no model: no prediction
         sentence = message(reason, {"app": context.operator.name, **levels})
         return Sizing(context.operator, target, reason.value, sentence)
     effect = predict(context, target)
-    sentence = message(reason, {**levels, **_load_details(context, target, effect), **_pays(context, pays)})
+    slack = {"slack": percent(context.options.slack if least is None else least)}
+    sentence = message(reason, {**levels, **slack, **_load_details(context, target, effect), **_pays(context, pays)})
     sentence += _of_bursts(context, target, effect["processing_ability_rows_per_s"])
     if (unmet := unmet_goal(context)) is not None:
         sentence += f" {say(unmet, context.demand.objective.max_lag_s)}"
@@ -107,7 +111,6 @@ def _load_details(context: OperatorContext, target: int, effect: Mapping[str, fl
         "waiting": number(load.waiting),
         "held": number(load.held_rows),
         "trigger": number(load.trigger_s),
-        "slack": percent(context.options.slack),
     }
 
 

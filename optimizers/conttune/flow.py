@@ -224,7 +224,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
 def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizing:
     target = step.targets.get(context.operator.name, context.now)
     planned = plan_contingencies(context, target)
-    return replace(explain(context, target, reason, step.pays), contingencies=planned)
+    return replace(explain(context, target, reason, step.pays, step.least), contingencies=planned)
 
 
 def _measured(operator: Operator, time: datetime) -> Observation | None:

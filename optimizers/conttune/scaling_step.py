@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals
@@ -86,12 +86,14 @@ class ScalingStep:
         targets: Wanted p by operator name; operators that are left out stay.
         small: Names of the operators that are too small.
         pays: Savings and cost of the step down that is made or left out.
+        least: Smallest share of p that a step down must free; None if no step was too small.
     """
 
     reasons: Mapping[str, Reason]
     targets: Mapping[str, int] = field(default_factory=dict)
     small: frozenset[str] = frozenset()
     pays: PayBack | None = None
+    least: float | None = None
 
 
 def choose_step(job: JobContext) -> ScalingStep:
@@ -184,7 +186,7 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
         reason = Reason.LEVEL_NOT_PROVEN if unproven else Reason.NO_SAFE_LOWER_LEVEL
         return _stay(contexts, reason)
     if freed < least * total:
-        return _stay(contexts, Reason.SLACK_TOO_SMALL)
+        return replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
     if job.half_old:
         return ScalingStep(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
     return _pay(job, contexts, {name: p for name, (_, p) in lower.items()}, least)

@@ -75,4 +75,9 @@ def describe(lines: Sequence[Contingency]) -> str:
 def _part(line: Contingency) -> str:
     if line.above_rows_per_s is None:
         return f"{line.slots} slots if a batch runs for more than {line.for_s:.0f} s ({line.why})"
-    return f"{line.slots} slots if more than {line.above_rows_per_s:.3g} rows/s arrive"
+    return f"{line.slots} slots if more than {rate_text(line.above_rows_per_s)} rows/s arrive"
+
+
+def rate_text(rows_per_s: float) -> str:
+    """Format rows per second: whole from 10 up, one decimal below."""
+    return f"{rows_per_s:,.0f}" if rows_per_s >= 10 else f"{rows_per_s:.1f}"

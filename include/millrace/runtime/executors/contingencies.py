@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from millrace.lake.decisions import DecisionStore, new_decision_id
 from millrace.lake.deployments import DeploymentStore
-from millrace.model.contingency import Contingency, ContingencyPlan
+from millrace.model.contingency import Contingency, ContingencyPlan, rate_text
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.model.deployment import BY_CONTINGENCY, SLOTS, Change, Deployment
 from millrace.model.errors import Conflict
@@ -98,7 +98,7 @@ class Contingencies:
             return None
         rate = self._excess.arrival_rows_per_s
         line = [line for line in lines if (line.above_rows_per_s or 0.0) <= max(rate, above)][-1]
-        return line, f"{rate:.3g} rows/s arrive, more than {above:.3g} rows/s"
+        return line, f"{rate_text(rate)} rows/s arrive, more than {rate_text(above)} rows/s"
 
     def _carry_out(self, newest: Deployment, plan: ContingencyPlan, line: Contingency, what: str) -> bool:
         in_use = self._deployments.slots_in_use()
