@@ -123,7 +123,7 @@ FORECAST = {
                 "ineffective_thr": "a number in [0, 1]",
                 "ineffective_for_s": POSITIVE,
                 **dict.fromkeys(("catch_up", "drift", "fluctuation", "proactive"), SWITCH),
-                **dict.fromkeys(("whole_windows", "source_splits"), SWITCH),
+                **dict.fromkeys(("whole_windows", "source_splits", "contingencies"), SWITCH),
             },
         ),
         (

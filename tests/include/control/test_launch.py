@@ -131,7 +131,7 @@ def test_launch_rolls_back_with_a_new_version_and_a_decision(lake: Lake) -> None
     [
         ({"slots": 7}, "2 to 6"),
         ({"slots": 1}, "2 to 6"),
-        ({"roll_back_to": 9}, "Name a version"),
+        ({"roll_back_to": 9}, "Name an existing version"),
         ({"roll_back_to": 1, "slots": 2}, "without slots"),
     ],
 )

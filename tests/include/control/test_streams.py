@@ -151,5 +151,5 @@ def test_streams_are_none_without_an_admission_optimizer(
 
 
 def test_admission_when_no_stream_is_profiled_then_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"admission: needs profile\.stream"):
+    with pytest.raises(ValueError, match=r"admission: needs ingest, or profile\.stream"):
         spec(profile=None, admission={"capacity": 1.0})

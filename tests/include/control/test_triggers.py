@@ -157,7 +157,7 @@ def test_rows_left_by_limited_batches_do_not_justify_slots_while_the_trigger_idl
     made = pipeline.run(2, 0.6 * 2 * PER_SLOT)
     assert {d.action for d in made} == {Action.HOLD}, [d.sentence for d in made]
     assert made[-1].reason_code == "held_by_trigger"
-    assert f"its trigger every {trigger_s:g} s" in made[-1].sentence and "read limit" in made[-1].sentence
+    assert f"the trigger of {trigger_s:g} s" in made[-1].sentence and "read limit" in made[-1].sentence
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])

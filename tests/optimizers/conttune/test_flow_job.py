@@ -84,7 +84,7 @@ def test_up_with_too_few_tasks_stays_and_says_which_operator() -> None:
     starved = with_operator(well(340.0, levels(4, 4, 4)), "b", parallelism=2, processing_ability=POWER[2])
     found = ask_job(starved, levels(4, 4, 4))
     assert (targets(found), found.reason_code) == ({}, "too_few_tasks")
-    assert found.sentence.startswith("b: Only 2 of 4 tasks have work")
+    assert found.sentence.startswith("b: Only 2 of 4 tasks had work")
 
 
 FLAT = {2: [190.0] * 5, 4: [192.0] * 5}

@@ -68,7 +68,7 @@ def test_replay_shows_the_recording_and_the_alternative(capsys: pytest.CaptureFi
         "--all shows",
     ):
         assert part in words
-    assert words.endswith("for other slots ran than recorded.")
+    assert words.endswith("because slots differ from the recording.")
     assert max(map(len, out.splitlines())) <= 100
 
 

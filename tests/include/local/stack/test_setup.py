@@ -133,6 +133,8 @@ def in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(setup, "STAMP", tmp_path / "ready.json")
     delta = replace(DELTA, folder=tmp_path / "jars")
     monkeypatch.setattr(setup, "DELTA", delta)
+    kafka = replace(CONNECTORS["kafka"], folder=tmp_path / "kafka")
+    monkeypatch.setattr(setup, "CONNECTORS", {"kafka": kafka})
     (tmp_path / "lock").write_text("a==1")
     (tmp_path / "jars").mkdir()
     for jar in delta.pinned():
