@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ALIKE = 0.15
-"""Relative change of a threshold that does not count as news."""
+ALIKE = 0.25
+"""Relative change of a rate that does not count as news: each renewal is a version."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +50,34 @@ class ContingencyPlan:
         """Return whether it differs from a former plan by more than repeated measurements of the same load."""
         if former is None:
             return bool(self.lines)
-        terms = (self.max_total_slots, self.quiet_hours, self.lapses_s, len(self.lines))
-        if terms != (former.max_total_slots, former.quiet_hours, former.lapses_s, len(former.lines)):
+        apps = {line.app for line in (*self.lines, *former.lines)}
+        terms = (self.max_total_slots, self.quiet_hours, self.lapses_s)
+        if terms != (former.max_total_slots, former.quiet_hours, former.lapses_s):
             return True
-        return not all(map(_alike, self.lines, former.lines))
+        return not all(_alike(_of(app, self.lines), _of(app, former.lines)) for app in apps)
 
 
-def _alike(line: Contingency, former: Contingency) -> bool:
-    if (line.app, line.slots) != (former.app, former.slots):
+def _of(app: str, lines: Sequence[Contingency]) -> list[Contingency]:
+    return [line for line in lines if line.app == app]
+
+
+def _alike(lines: Sequence[Contingency], former: Sequence[Contingency]) -> bool:
+    """Return whether two plans of an app begin at about the same rate and lead to the same slots at most."""
+    if not lines or not former or max(line.slots for line in lines) != max(line.slots for line in former):
+        return not lines and not former
+    if [line.why for line in lines if line.why] != [line.why for line in former if line.why]:
         return False
-    pairs = ((line.above_rows_per_s, former.above_rows_per_s), (line.for_s, former.for_s))
-    return all(a == b or (a is not None and b is not None and abs(a - b) <= ALIKE * max(a, b)) for a, b in pairs)
+    rate, before = lines[0].above_rows_per_s, former[0].above_rows_per_s
+    return rate == before or (
+        rate is not None and before is not None and abs(rate - before) <= ALIKE * max(rate, before)
+    )
 
 
 def describe(lines: Sequence[Contingency]) -> str:
     """Describe lines, one sentence per app; empty without any."""
     sentences = []
     for app in dict.fromkeys(line.app for line in lines):
-        parts = [_part(line) for line in lines if line.app == app]
+        parts = map(_part, _of(app, lines))
         sentences.append(f"{app} gets {', '.join(parts)}.")
     return " ".join(sentences)
 
