@@ -13,7 +13,9 @@ def explain(plan: PlacementPlan) -> str:
     """Describe the plan."""
     moves = "1 state partition moves" if plan.moves == 1 else f"{plan.moves} state partitions move"
     steps = [moves] if plan.moves else []
-    steps += [f"{plan.placed} of lost executors are placed again"] if plan.placed else []
+    lost = "of lost executors" if steps else f"state partition{'s' * (plan.placed != 1)} of lost executors"
+    again = "is placed" if plan.placed == 1 else "are placed"
+    steps += [f"{plan.placed} {lost} {again} again"] if plan.placed else []
     loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
     stay = len({*plan.after})
     near = ""
@@ -36,7 +38,7 @@ def _budget(plan: PlacementPlan) -> str:
 
 def _speeds(speeds: Speeds) -> str:
     known = zip(speeds.worker, speeds.speed, strict=True)
-    return "".join(f"; worker {worker} runs at {speed:.1f} times the mean speed" for worker, speed in known)
+    return "".join(f"; executor {worker} runs at {speed:.1f} times the mean speed" for worker, speed in known)
 
 
 def explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float) -> str:

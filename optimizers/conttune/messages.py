@@ -66,7 +66,7 @@ class Reason(StrEnum):
 
 _ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
 _THEN = "{then} can sustain {ability} rows/s ({utilisation} % used)."
-_MAXIMUM = "no more are allowed (slots.max: {high})."
+_MAXIMUM = "slots.max allows no more than {high}; raise it to scale up."
 
 MESSAGES: Mapping[Reason, str] = {
     Reason.BINARY_LIFTING: "{now} cannot keep up, and backpressure hides the arrival rate. Trying {then}.",
@@ -77,32 +77,33 @@ MESSAGES: Mapping[Reason, str] = {
     f"{{max_lag}} s. {_THEN}",
     Reason.BATCH_LIMIT: "{arrives}. With at most {batch_rows} rows per batch, {now} can sustain only {ability_now} "
     f"rows/s; {_THEN}",
-    Reason.BURSTS: f"{_ARRIVES}, too few for a burst. {_THEN}",
-    Reason.BATCHES_FULL: "{arrives}, and {now} had no idle time. Trying {then} to find the true rate.",
+    Reason.BURSTS: f"{_ARRIVES}, which is too little for the recurring bursts. {_THEN}",
+    Reason.BATCHES_FULL: "{arrives}, and {now} had no idle time. Trying {then} to find the true arrival rate.",
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
     "sustain {ability} rows/s and {drains} (goal: {catch_up} s).",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}. {_THEN}{{pays}}",
-    Reason.OUT_OF_BOUNDS: "Set to {now}, but {low} to {high} are allowed. Changing to {then}, whatever the load.",
+    Reason.OUT_OF_BOUNDS: "The deployment has {now}, but slots.min and slots.max allow {low} to {high}. Changing to "
+    "{then}, whatever the load.",
     Reason.BACKPRESSURE_STARTS_HERE: "{now} backpressured the upstream {pressed} % of the time. Changing to {then}.",
     Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} had no backpressure and only {busy} % busy time. Changing to {then}.",
-    Reason.RANDOM_TRIAL: f"{_ARRIVES}, which is not known to be the smallest size that is enough. Trying {{then}}, "
-    "chosen at random.",
-    Reason.SADDLE_POINT: f"{_ARRIVES}. {{then}} may process {{aim}} rows/s: the arrival rate plus a price for the rows "
-    "missed so far.",
+    Reason.RANDOM_TRIAL: f"{_ARRIVES}. The smallest size that is enough is not known yet; trying {{then}}, chosen at "
+    "random.",
+    Reason.SADDLE_POINT: f"{_ARRIVES}. Changing to {{then}} to process {{aim}} rows/s: the arrival rate plus a "
+    "surcharge for the rows missed so far.",
     Reason.WELL_PROVISIONED: f"{_ARRIVES} ({{utilisation_now}} % used). No change needed.",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait and {{now}} can {{drains_now}}. No scale-down until "
     "the backlog is gone.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES}, but the arrival rate changed late in the period. Waiting for the next "
     "evaluation to measure the new rate.",
-    Reason.SLACK_TOO_SMALL: f"{_ARRIVES}. A scale-down would free too few (slack: {{slack}} %).",
+    Reason.SLACK_TOO_SMALL: f"{_ARRIVES}. A scale-down would free less than the required {{slack}} %.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}. Fewer might not keep up.",
     Reason.DOES_NOT_PAY: f"{_ARRIVES}. {{lower}} would be enough, but would save only about {{saved}} slot-seconds "
     "until the next rise; changing there and back costs {cost}.",
     Reason.AT_MINIMUM: f"{_ARRIVES}. Fewer are not allowed (slots.min: {{low}}).",
-    Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}. A change of less than {{threshold}} % is below the decision "
-    "threshold.",
+    Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}. The proposed change of size is less than {{threshold}} %, which is "
+    "too small to act on.",
     Reason.STEP_SUFFICED: f"{_ARRIVES}. The last step was enough, and the load has not changed since.",
-    Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}. The next step failed at this load before.",
+    Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}. Not repeating a step that failed at this load before.",
     Reason.AT_MAXIMUM: f"{_ARRIVES}, but {_MAXIMUM}",
     Reason.BATCH_LIMIT_AT_MAXIMUM: "{arrives}. With at most {batch_rows} rows per batch, {now} can sustain only "
     f"{{ability_now}} rows/s, but {_MAXIMUM}",
@@ -125,10 +126,11 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.RATE_UNKNOWN: "{app}: the arrival rate is unknown. No decision.",
     Reason.BACKLOG_UNKNOWN: "{app}: the backlog is unknown. No decision.",
     Reason.CAPACITY_UNKNOWN: "{app}: throughput has not been measured yet. No decision.",
-    Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES}, by earlier figures. No scale-down below every measured size until the "
-    "present one is measured.",
-    Reason.STATE_UNKNOWN: "{app}: it is unknown how busy it is and whether it keeps up. No decision.",
-    Reason.OPERATOR_VANISHED: "{app}: the deployment sizes {name}, but it was not measured. No decision.",
+    Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES}, according to earlier figures. No scale-down to a size smaller than any "
+    "measured so far until the present size is measured.",
+    Reason.STATE_UNKNOWN: "{app}: the metrics do not show how busy it is or whether it keeps up. No decision.",
+    Reason.OPERATOR_VANISHED: "{app}: nothing was measured for {name}, which the deployment sizes separately. No "
+    "decision.",
 }
 
 

@@ -11,7 +11,7 @@ NAMED = 3
 def explain(plan: AdmissionPlan) -> str:
     """Describe a plan.
 
-    For example ``admit 87 streams on 4 ingest nodes at 480 rows/s each, the fewest possible; at most 94 % of a node in
+    For example ``admit 87 streams on 4 ingest nodes at 480 rows/s each, the fewest possible; nodes at most 94 % full in
     the next 16 periods; 5 query workers and 1 merge worker; forecast off by 8 % in total, 40 % per stream``.
     """
     if not plan.stream:
@@ -48,10 +48,10 @@ def _bound(plan: AdmissionPlan) -> str:
 
 
 def _loads(plan: AdmissionPlan) -> str:
-    peak = f"{100 * plan.highest_load:.0f} % of a node"
+    peak = f"{100 * plan.highest_load:.0f} % full"
     if plan.holds >= plan.ahead:
-        return f"at most {peak} in the next {plan.ahead} periods"
-    return f"fits for {plan.holds} of the next {plan.ahead} periods, then up to {peak}"
+        return f"nodes at most {peak} in the next {plan.ahead} periods"
+    return f"fits for {plan.holds} of the next {plan.ahead} periods, then nodes are up to {peak}"
 
 
 def _behind(plan: AdmissionPlan) -> str:
@@ -65,7 +65,7 @@ def _oversized(plan: AdmissionPlan) -> str:
         return ""
     more = len(plan.oversized) - NAMED
     names = ", ".join(plan.oversized[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"too fast for one node, divide: {names}"
+    return f"streams too fast for one node (divide them): {names}"
 
 
 def _errors(plan: AdmissionPlan) -> str:

@@ -120,7 +120,7 @@ class JoinEvaluation:
             TOO_MANY: f"{workers} {'is' if after == 1 else 'are'} the maximum for this join",
             OVERLOADED: f"{load}, {now}",
             EXHAUSTED: f"{load}, and no more workers are available",
-            OVERSIZED: f"{load}, and at most {_percent(options.tau0)} for {options.cool_s:g} s: {now}",
+            OVERSIZED: f"{load}, and no more than {_percent(options.tau0)} over the last {options.cool_s:g} s: {now}",
         }.get(self.reason, load)
 
     def _partitions_part(self) -> str:
@@ -151,7 +151,7 @@ class JoinEvaluation:
         before, after = self.slots_before, self.slots_after
         if after != before:
             return f"this needs {_count(after, 'slot')} instead of {before}"
-        return f"with {_count(before, 'slot')}, no more workers run at once" if self.after.workers > before else ""
+        return f"slots stay at {before}, so no more workers run at once" if self.after.workers > before else ""
 
 
 def _count(n: int, noun: str) -> str:

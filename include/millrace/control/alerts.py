@@ -85,17 +85,18 @@ def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
     held = list(takewhile(lambda d: d.reason_code == reason, decisions[:HOLDS]))
     long = len(held) >= FEW_HOLDS and held[0].time - held[-1].time >= HOLDS_FOR
     if reason in FAULTS and (long or len(held) == HOLDS):
-        yield AlertKind.HOLDS, reason, f"{len(held)} evaluations in a row held. {held[0].sentence}"
+        yield AlertKind.HOLDS, reason, f"{len(held)} evaluations in a row could not decide. {held[0].sentence}"
 
 
 def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
     for change in changes:
-        sentence = (
-            f"Version {change.to_version} of {change.app} was abandoned: {in_sentence(change.error)}.{log_of(change)}"
-        )
+        version, error = f"Version {change.to_version} of {change.app}", in_sentence(change.error)
         if change.outcome is Outcome.CIRCUIT_OPEN:
+            remedy = f"Fix the cause, then run ./millrace trigger {change.pipeline}."
+            sentence = f"{version} keeps failing: {error}. {remedy}{log_of(change)}"
             yield AlertKind.CIRCUIT_OPEN, f"{change.app} {change.to_version}", sentence
         elif change.outcome is Outcome.ROLLED_BACK:
+            sentence = f"{version} failed and was rolled back: {error}.{log_of(change)}"
             yield AlertKind.ROLLED_BACK, f"{change.app} {change.started.isoformat()}", sentence
 
 

@@ -20,6 +20,7 @@ from millrace.drivers.quota import slots_elsewhere, slots_left
 from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment
+from millrace.model.failure import in_sentence
 from millrace.model.quiet_hours import quiet_span
 
 INEFFECTIVE_FOR = timedelta(hours=1)
@@ -100,7 +101,7 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
     for change in context.history:
         is_open = change.ended is None and change.outcome is Outcome.OPEN
         if is_open and since_s(context.now, change.started) < context.open_at_most_s:
-            return f"{change.app}: the reconfiguration of {_clock(change.started)} is still under way"
+            return f"{change.app}: the change that started at {_clock(change.started)} has not finished yet"
     if context.resizes(target) and (why := _backing_off(context, target)) is not None:
         return why
     if not context.restarts(target):
@@ -124,7 +125,8 @@ def _backing_off(context: GuardContext, target: Deployment) -> str | None:
     elapsed_s = since_s(context.now, last.ended or last.started)
     if elapsed_s >= wait_s:
         return None
-    return f"this content failed {elapsed_s:.0f} s ago ({last.error}); it can be retried after {wait_s:g} s"
+    left_s = math.ceil(wait_s - elapsed_s)
+    return f"these settings failed {elapsed_s:.0f} s ago ({in_sentence(last.error)}); a retry is allowed in {left_s} s"
 
 
 def changes_per_hour(context: GuardContext, target: Deployment) -> str | None:
@@ -170,7 +172,7 @@ def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None
             return (
                 f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
                 f"{last.capacity_predicted - last.capacity_before:.0f} rows/s but added "
-                f"{last.capacity_achieved - last.capacity_before:.0f}"
+                f"{last.capacity_achieved - last.capacity_before:.0f} rows/s"
             )
     return None
 

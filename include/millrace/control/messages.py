@@ -62,7 +62,7 @@ def log_of(change: Reconfiguration) -> str:
     if change.generation is None:
         return ""
     log = driver_log.path(Path("logs", "drivers"), change.pipeline, change.app, change.generation)
-    return f" Log: {log} of the home."
+    return f" Log: {log} in MILLRACE_HOME."
 
 
 def not_running_yet(wanted: int, measured: int) -> Hold:

@@ -240,7 +240,7 @@ class AppDrivers:
         history = self._with_ends(now)[0]
         failures, newest = history.contents.get(content), next(iter(self.records()), None)
         if failures is None:
-            what = "its driver has ended" if newest is not None else "it was not started yet"
+            what = "its driver has ended" if newest is not None else "it has not been started yet"
             return f"{what}; the next reconcile starts it within a minute."
         wait_s = history.wait_s(content, deployment, now)
         again = f"Next try at {_time(now, wait_s)}." if wait_s > 0 else "A restart is due now."

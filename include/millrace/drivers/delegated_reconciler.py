@@ -119,7 +119,7 @@ class DelegatedReconciler:
         while not self._done(latest.version):
             if time.monotonic() >= deadline:
                 if (silent := silence(self._run_dir)) is not None:
-                    raise MillraceError("runner", silent, "a running runner", RESTART)
+                    raise MillraceError("runner", silent, f"seen in the last {SILENT_S:g} s", RESTART)
                 if wait_s is not None:
                     raise NotReady(f"{self._spec.name}: the runner has not applied version {latest.version} yet")
                 if under_way := self._under_way(latest.version):
@@ -152,5 +152,5 @@ class DelegatedReconciler:
         if status.get("version", 0) < version:
             return False
         if status["problem"]:
-            raise MillraceError("runner", self._spec.name, "a pipeline it can run", status["problem"])
+            raise MillraceError("runner", self._spec.name, "a pipeline without problems", status["problem"])
         return True

@@ -59,7 +59,7 @@ class HandOver:
     def await_gate(self, driver: LiveDriver) -> Wait:
         """Wait until a driver waits at its gate or has passed it."""
         past = (DriverState.WAITING, DriverState.RUNNING, DriverState.COMPLETED)
-        return self._await(driver, "at its gate", lambda r: r.state in past or is_ready(r))
+        return self._await(driver, "able to take over", lambda r: r.state in past or is_ready(r))
 
     def await_ready(self, driver: LiveDriver) -> Wait:
         """Wait for a driver's first commit, or its first idle trigger."""

@@ -171,7 +171,7 @@ class StatePartitions:
     def _refusal(self, deployment: Deployment) -> str | None:
         """Return why the state cannot be repartitioned, as far as this is known without touching it."""
         if deployment.join is not None:
-            return "the workers of a join keep the partitions of its first start"
+            return "a join keeps the number of partitions of its first start"
         if not self._told():
             return "its checkpoints are not known yet: no driver of this release has run a batch"
         for checkpoint in self._stateful():

@@ -133,7 +133,9 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
     env.update(submit.env)
     if submit.master == YARN and not env.keys() & HADOOP_CONF:
         allowed = f"{' or '.join(sorted(HADOOP_CONF))} for the master yarn"
-        raise MillraceError("submit.env", "neither", allowed, "Set it to the folder of the cluster's yarn-site.xml.")
+        raise MillraceError(
+            "submit.env", "no Hadoop settings", allowed, "Set it to the folder of the cluster's yarn-site.xml."
+        )
     env.update({name: _secret(name, source, options.secret_of) for name, source in submit.secrets.items()})
     return env
 

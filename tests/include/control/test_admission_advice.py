@@ -25,7 +25,7 @@ from tests.include.control.world import NAME, MemoryPlant, World, world
 
 ADMISSION = {"capacity": 1.0, "sizing": {"query_s": 2.0, "headroom": 0.1}, "options": {"ahead": 16}}
 FIRST = (
-    "admit 2 streams on 2 ingest nodes at 0.9 rows/s each, the fewest possible; at most 62 % of a node in the next "
+    "admit 2 streams on 2 ingest nodes at 0.9 rows/s each, the fewest possible; nodes at most 62 % full in the next "
     "16 periods; 3 query workers and 1 merge worker; forecast off by 0 % in total, 0 % per stream"
 )
 

@@ -113,8 +113,9 @@ def test_three_evaluations_that_hold_for_one_fault_are_enough_if_far_apart(
 
 def test_circuit_that_reopens_for_one_version_alerts_once(tables: ControlTables) -> None:
     changed(tables, Outcome.CIRCUIT_OPEN, error="no such topic")
-    log = f"Log: logs/drivers/driver-{NAME}-{NAME}-1.log of the home."
-    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} was abandoned: no such topic. {log}")]
+    log = f"Log: logs/drivers/driver-{NAME}-{NAME}-1.log in MILLRACE_HOME."
+    remedy = f"Fix the cause, then run ./millrace trigger {NAME}."
+    assert told(tables) == [("circuit_open", f"Version 2 of {NAME} keeps failing: no such topic. {remedy} {log}")]
     changed(tables, Outcome.CIRCUIT_OPEN, 3, error="no such topic")
     changed(tables, Outcome.READY, 4)
     assert told(tables) == []

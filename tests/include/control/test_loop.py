@@ -447,7 +447,7 @@ def test_scaling_that_brought_nothing_vetoes_the_next_step_up(w: World) -> None:
     w.report(31, 89)
     decision = evaluate(w)
     assert (decision.action, decision.reason_code) == (Action.VETO, "ineffective_scaling")
-    assert "was expected to add 480 rows/s but added 1" in decision.sentence
+    assert "was expected to add 480 rows/s but added 1 rows/s" in decision.sentence
 
 
 def test_decisions_when_listed_then_their_ids_sort_by_time(w: World) -> None:

@@ -179,7 +179,7 @@ def test_skew_that_no_placement_fixes_is_reported() -> None:
 def test_slow_worker_is_named() -> None:
     told = groups([1.0] * 16, BY_NUMBER, speeds=Speeds((3,), (0.25,)))
     proposal, _ = proposed(told, running(4))
-    assert proposal.placement and proposal.sentence.endswith("; worker 3 runs at 0.2 times the mean speed")
+    assert proposal.placement and proposal.sentence.endswith("; executor 3 runs at 0.2 times the mean speed")
     assert from_json(Proposal, to_json(proposal)) == proposal
     after = proposal.placement.busy_after_s
     assert max(after) < max(proposal.placement.busy_before_s) == 16.0

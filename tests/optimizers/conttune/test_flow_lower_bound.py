@@ -29,7 +29,7 @@ def test_lower_bound_is_lifted_in_big_steps() -> None:
     assert proposal.sentence == (
         "at least 150 rows/s arrived in the last 10 s "
         "(every batch was full; the source reports no backlog), and 2 slots had no "
-        "idle time. Trying 4 slots to find the true rate."
+        "idle time. Trying 4 slots to find the true arrival rate."
     )
 
 
@@ -47,7 +47,9 @@ def test_lift_keeps_to_the_bounds(slots: int, bounds: Bounds, wanted: int) -> No
 def test_lift_ends_at_the_maximum_and_says_so() -> None:
     proposal = ask(bound(8, 150.0), POWER)
     assert outcome(proposal, 8) == (8, "batches_full_at_maximum")
-    assert proposal.sentence.endswith("8 slots had no idle time, but no more are allowed (slots.max: 8).")
+    assert proposal.sentence.endswith(
+        "8 slots had no idle time, but slots.max allows no more than 8; raise it to scale up."
+    )
 
 
 @given(slots=st.integers(1, 8), rate=st.floats(0, 1000), memory=st.sampled_from([{}, SEEN]), known=st.booleans())

@@ -42,7 +42,7 @@ def test_first_advice_admits_every_stream_on_nodes_that_hold_them() -> None:
     assert plan.came == pytest.approx([2000 / 3600] * 3)
     assert proposal.sentence == (
         "admit 3 streams on 3 ingest nodes at 1 rows/s each (no plan needs fewer than 2); "
-        "at most 56 % of a node in the next 48 periods; forecast off by 0 % in total, 0 % per stream"
+        "nodes at most 56 % full in the next 48 periods; forecast off by 0 % in total, 0 % per stream"
     )
     assert memory["until"] == "2013-01-01T04:00:00+00:00"
 
@@ -90,7 +90,7 @@ def test_advice_when_a_stream_exceeds_a_node_then_isolates_and_names_it() -> Non
     plan = advised(counts({"big": [9000] * 3, "small": [100] * 3}))[0]
     assert plan.admission is not None and plan.admission.oversized == ("big",)
     assert plan.admission.split == 2
-    assert "too fast for one node, divide: big" in plan.sentence
+    assert "streams too fast for one node (divide them): big" in plan.sentence
 
 
 def test_advice_when_costs_are_given_then_sizes_workers_with_headroom() -> None:
@@ -123,7 +123,9 @@ def test_advice_when_the_plan_will_not_hold_then_says_for_how_long_it_does() -> 
     rows = {name: [360, 360] for name in "ab"}
     proposal, _ = advised(counts(rows), streams=streams, options={"method": "drfm"})
     assert proposal.admission is not None and proposal.admission.holds == 3
-    assert "the fewest possible; fits for 3 of the next 16 periods, then up to 180 % of a node" in proposal.sentence
+    assert (
+        "the fewest possible; fits for 3 of the next 16 periods, then nodes are up to 180 % full" in proposal.sentence
+    )
 
 
 @pytest.mark.parametrize("rows", [-5, None])

@@ -121,7 +121,7 @@ def test_low_load_that_lasts_removes_workers_down_to_the_highest_rate_seen() -> 
     assert ["join_workers" in wanted(t) for t in told] == [False] * 3 + [True]
     assert wanted(told[3])["join_workers"] == workers_for(1100, W, 0.4) == 3
     assert told[3].reason_code == "join_oversized"
-    assert "at most 20 % for 30 s: 3 workers bring that to 7 %" in told[3].sentence
+    assert "no more than 20 % over the last 30 s: 3 workers bring that to 7 %" in told[3].sentence
 
 
 def test_workers_when_load_is_low_then_are_never_fewer_than_at_the_start() -> None:
@@ -183,7 +183,7 @@ def test_slots_follow_leaving_workers_but_not_below_their_former_number() -> Non
 def test_slots_when_bounds_keep_them_below_the_workers_then_says_so() -> None:
     seen = evaluation(measured(2, 1900), slots=2, bounds=Bounds(1, 2))
     assert (
-        "with 2 slots, no more workers run at once"
+        "slots stay at 2, so no more workers run at once"
         in esj(lasts_s=0).propose(seen, deployed(2, slots=2), {})[0].sentence
     )
 

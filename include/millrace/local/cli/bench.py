@@ -98,7 +98,7 @@ def _bench_all(quick: bool, scenarios: Sequence[str], seed: int | None, no_rival
     from millrace.local.cli.bench_all import Measurement, measure_all
 
     if json_path is None or scenarios:
-        allowed = "a file or folder for the figures, and no scenario"
+        allowed = "all with --json FILE and without --scenario"
         raise MillraceError("bench", ALL, allowed, "Add --json FILE; the next run continues from its figures.")
     parts = []
     for name in bench_names():

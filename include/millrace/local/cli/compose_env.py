@@ -36,7 +36,11 @@ def compose_env(replace: bool, folder: Path) -> None:
     """
     env = folder / ".env"
     if env.exists() and not replace:
-        raise MillraceError(".env", str(env), "no existing file", "Keep it, or add --replace.")
+        remedy = (
+            "Keep it, or add --replace for new secrets. Postgres accepts them only if you also replace "
+            "var/compose/postgres, which deletes its data."
+        )
+        raise MillraceError(".env", str(env), "a file that does not exist yet", remedy)
     for name in FOLDERS:
         (folder / OWN / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, content in secret_files(generate()).items():

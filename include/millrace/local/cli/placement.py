@@ -58,7 +58,7 @@ def placement(pipeline: str) -> None:
 
 def _table(groups: KeyGroups) -> Table:
     rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("operators", "worker", "busy s", "share", "state MB"):
+    for name in ("operators", "executor", "busy s", "share", "state MB"):
         rows.add_column(name, no_wrap=True, justify="left" if name == "operators" else "right")
     rows.add_column("partitions", overflow="fold", ratio=1)
     for cells in _cells(groups):
@@ -86,9 +86,9 @@ def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
 def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
     """Yield the batch time of the best placement within the budget, and its moves."""
     moved = [k for k, (a, b) in enumerate(zip(plan.before, plan.after, strict=True)) if a != b]
-    bound = f"no placement makes it less than {plan.bound_s:.1f} s"
+    bound = f"no placement makes it shorter than {plan.bound_s:.1f} s"
     if not moved:
-        yield f"No move within the budget makes it less; {bound}."
+        yield f"No move within the budget makes it shorter; {bound}."
         return
     yield (
         f"The best placement within the budget takes {plan.batch_after_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %; "
@@ -97,9 +97,9 @@ def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
     for k in moved[:MOST_MOVES]:
         size = groups.state_bytes[k]
         loaded = "" if size is None else f", {size / MB:.1f} MB of state"
-        source = "nowhere" if plan.before[k] < 0 else str(plan.workers[plan.before[k]])
+        source = "lost" if plan.before[k] < 0 else str(plan.workers[plan.before[k]])
         yield (
-            f"  partition {plan.partition[k]} of {plan.operator[k]}: worker {source} -> "
+            f"  partition {plan.partition[k]} of {plan.operator[k]}: executor {source} -> "
             f"{plan.workers[plan.after[k]]} ({plan.busy_s[k]:.2f} s{loaded})"
         )
     if len(moved) > MOST_MOVES:

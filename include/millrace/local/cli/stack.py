@@ -84,8 +84,8 @@ def down() -> None:
     click.echo("The stack is down." if stopped else "The stack was not up.")
     for name in jobs_left(home):
         click.echo(
-            f"{name} keeps running; on the embedded cluster it waits for the next ./millrace up. "
-            f"To stop it at a batch boundary: ./millrace up, ./millrace trigger {name} --stop"
+            f"{name} keeps running, but on the embedded cluster it processes nothing until the next ./millrace up. "
+            f"To stop it at a batch boundary: ./millrace up, then ./millrace trigger {name} --stop"
         )
 
 

@@ -151,7 +151,9 @@ class PipelineStatus:
         sentence = self.problem or self.changed or (start if stopped else (self.decision or {}).get("sentence", ""))
         if self.unreported is not None:
             since = f"{self.unreported.time:%Y-%m-%d %H:%M} UTC"
-            sentence = f"{sentence} Changes are not logged to MLflow since {since}: {self.unreported.problem}".strip()
+            sentence = (
+                f"{sentence} Changes have not been logged to MLflow since {since}: {self.unreported.problem}".strip()
+            )
         return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
 
 

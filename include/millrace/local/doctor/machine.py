@@ -72,7 +72,7 @@ def spark() -> Finding:
     for jars in (DELTA, *CONNECTORS.values()):
         if changed := [jar.name for jar in jars.changed()]:
             remedy = f"Delete it in {jars.folder}, then run ./millrace setup."
-            return problem("jars", f"Not the pinned file: {', '.join(changed)}.", remedy)
+            return problem("jars", f"Changed since it was pinned: {', '.join(changed)}.", remedy)
     return ok("jars", f"Spark in {spark_env.spark_home()}; {len(DELTA.pinned())} pinned jars of Delta.")
 
 

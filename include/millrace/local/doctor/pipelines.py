@@ -65,9 +65,9 @@ def circuit(status: PipelineStatus, run_dir: Path) -> Finding:
     for app, content in status.wanted.apps.items():
         failures = failure_history.load(app_dir(run_dir, name, app)).contents.get(fingerprint(content))
         if failures is not None and failures.open:
-            told = f"The circuit is open after {failures.failures} failures. Last error: {failures.error}"
+            told = f"Its driver failed {failures.failures} times since it last ran for five minutes: {failures.error}"
             return warning(
-                name, f"{told.rstrip('.')}.", "Fix the cause; the circuit closes after five minutes of service."
+                name, f"{told.rstrip('.')}.", "Fix the cause; this warning ends once a driver has run for five minutes."
             )
     return ok(name, "Its circuit is closed.")
 

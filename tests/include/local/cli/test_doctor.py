@@ -98,7 +98,7 @@ def test_circuit_and_old_evaluation_are_warnings(home: Path, run: Run) -> None:
     history = FailureHistory().failed(content, 1, "ValueError: x", now).failed(content, 1, "ValueError: x", now)
     failure_history.save(run_dir / "delays" / "delays", history)
     found = pipelines.circuit(status, run_dir)
-    assert found.level is Level.WARNING and "2 failures" in found.sentence and "ValueError: x" in found.sentence
+    assert found.level is Level.WARNING and "failed 2 times" in found.sentence and "ValueError: x" in found.sentence
     assert pipelines.evaluated(status, run.spec, run.lake, at(15)).level is Level.OK
     late = pipelines.evaluated(status, run.spec, run.lake, at(15) + timedelta(hours=1))
     assert late.level is Level.WARNING and "resume delays" in late.remedy

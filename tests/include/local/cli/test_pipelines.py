@@ -196,7 +196,7 @@ def test_status_shows_since_when_and_why_changes_do_not_reach_mlflow(
     tables.report_problems.note("delays", "no such database", at(20))
     (status,) = pipeline_statuses(tables, home / "run" / "drivers")
     assert status.cells(at(40))[-1].endswith(
-        "Changes are not logged to MLflow since 2026-01-01 08:00 UTC: no such database"
+        "Changes have not been logged to MLflow since 2026-01-01 08:00 UTC: no such database"
     )
     assert status.problem is None  # the pipeline itself is well
     tables.report_problems.note("delays", None, at(60))
