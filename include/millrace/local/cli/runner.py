@@ -97,9 +97,9 @@ class Rounds:
             reconciler = self._reconciler(name)
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             for change in changes:
-                version = "" if change.to_version is None else f" version {change.to_version}"
+                to = "" if change.to_version is None else f" version {change.to_version}"
                 error = f": {change.error}" if change.error else ""
-                log.info("%s%s: %s%s", name, version, change.outcome.value, error)
+                log.info("%s%s: %s%s", name, to, change.outcome.value, error)
             if any(change.outcome is Outcome.OPEN for change in changes):
                 return  # still starting
             problem, running = reconciler.problem(), reconciler.running()
