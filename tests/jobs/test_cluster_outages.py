@@ -18,7 +18,7 @@ from millrace.model.deployment import ExecutorSize
 from millrace.model.master import EMBEDDED
 from tests.jobs.driving import Driving, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tests.jobs.adapting import adapting, embedded_cluster
 from tests.jobs.driving import until
 from tests.jobs.totals import LOW, expected_totals, spec_text, total
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 
 def first_rate(deployment: Deployment) -> float | None:

@@ -28,7 +28,7 @@ from tests.jobs.adapting import Adapting, adapting, embedded_cluster
 from tests.jobs.driving import SCRIPTS, until
 from tests.jobs.totals import expected_totals, total
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 TOPIC, WAIT_S, LIMIT = "numbers", 0.02, 2000
 """A slot can process 50 rows/s. A batch takes 20 seconds' rows of two: on a busy machine it may cost seven besides."""
@@ -111,7 +111,6 @@ def knows_what_a_slot_can_do(signals: AppSignals) -> bool:
     return capacity is not None and capacity.rows_per_s == pytest.approx(capacity.parallelism / WAIT_S, rel=0.3)
 
 
-@pytest.mark.platform
 def test_pipeline_on_a_topic_grows_with_it_and_survives_its_broker(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

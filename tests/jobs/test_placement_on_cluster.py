@@ -14,7 +14,7 @@ from tests.include.runtime.telemetry.arriving import arriving, files
 from tests.jobs.adapting import adapting, embedded_cluster
 from tests.jobs.driving import SCRIPTS, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.platform
 
 ASKS_S = 0.5
 """What the script waits a key: one of eight partitions has seven keys, the others one each.

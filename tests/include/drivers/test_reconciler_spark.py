@@ -121,6 +121,7 @@ def _killed_at(plant: Plant, stage: tuple[str, str, str]) -> None:
     assert subprocess.run(argv).returncode == -signal.SIGKILL
 
 
+@pytest.mark.platform
 def test_results_after_kills_at_any_point_match_a_batch(plant: Plant) -> None:
     feed = Feed(plant.root / "source")
     feed.start()
