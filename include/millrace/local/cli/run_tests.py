@@ -81,9 +81,7 @@ class StageResult:
 )
 @click.option("--slow", is_flag=True, help="Also run the slow tests: kills on a real cluster, the demo.")
 @click.option("--research", is_flag=True, help="Also run the tests of code that only benchmarks use.")
-@click.option(
-    "--platforms", is_flag=True, help="Also run the tests on YARN, Kafka, a bucket and other Airflow versions: an hour."
-)
+@click.option("--platforms", is_flag=True, help="Also run whole lives of pipelines on clusters: over an hour.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pytest_args: Sequence[str]) -> int:
     """Check style and types and run the tests; PYTEST_ARGS such as -k NAME or a path select tests.
