@@ -37,13 +37,13 @@ def test_rise_between_evaluations_gets_the_planned_slots(tmp_path: Path, monkeyp
             above = first_rate(planned)
             assert above is not None and planned.contingencies is not None
             risen = time.monotonic()
-            arrivals.rows_per_s = 1.5 * above
+            arrivals.rows_per_s = 4 * above  # it arrives more slowly, as each chunk is a commit
             until(lambda: pipeline.deployment().author == "contingency", "slots without an evaluation")
             acted = pipeline.deployment()
+            arrivals.rows_per_s = LOW
             print(f"{describe(planned.contingencies.lines)} {acted.reason} After {time.monotonic() - risen:.1f} s.")
             pipeline.until(lambda: any(c.to_version == acted.version and c.ended for c in pipeline.changes))
             print(f"Executors on record after {time.monotonic() - risen:.1f} s.")
-            arrivals.rows_per_s = LOW
             pipeline.until(lambda: pipeline.app().slots == 2)
             feed.close()
             rows = arrivals.rows[-1]
