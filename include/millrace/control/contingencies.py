@@ -73,7 +73,7 @@ def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineS
     if plan is None and former is None:
         return None
     reason = "No plan: a person decides on each change." if plan is None else f"Planned ahead: {describe(plan.lines)}"
-    content = replace(current, contingencies=plan, author=BY_DECISION, decision_id=decision.decision_id, reason=reason)
+    content = replace(current.with_plan(plan), author=BY_DECISION, decision_id=decision.decision_id, reason=reason)
     with suppress(Conflict):  # another commit came first
         return deployments.commit(content, current.version)
     return None
@@ -94,7 +94,7 @@ def withdraw_plan(deployments: DeploymentStore, pipeline: str, by: str) -> Deplo
         current = in_use.latest(pipeline)
         if current is None or current.contingencies is None:
             return None
-        content = replace(current, contingencies=None, author=by, decision_id=None, reason=f"Paused by {by}.")
+        content = replace(current.with_plan(None), author=by, decision_id=None, reason=f"Paused by {by}.")
         with suppress(Conflict):
             return deployments.commit(content, current.version, in_use)
     raise Conflict(OUTRUN)

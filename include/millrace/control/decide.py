@@ -180,11 +180,17 @@ def _evaluated(
     lagging = messages.lagging_partitions(observation.signals)
     if not proposals.changes:
         unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
-        missing = messages.missing_slots(observation.signals, guards.current)
+        missing = _missing_slots(observation.signals, context, guards.current)
         return _with_notes(unchanged, missing, lagging), proposals.memories
     quality = quality_outcome(observation.gate, forced=context.forced)
     judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), context, guards)
     return _with_notes(judged, lagging), proposals.memories
+
+
+def _missing_slots(signals: Signals | None, context: DecisionContext, current: Deployment) -> str:
+    if signals is None or not_running_yet(signals, current, context.ran) is not None:
+        return ""
+    return messages.missing_slots(signals, current)
 
 
 def _with_contingencies(decision: Decision, context: DecisionContext, guards: GuardContext) -> Decision:

@@ -157,11 +157,12 @@ def read_guard_context(
     """
     judged_by = at_least(JUDGED_BY, JUDGED_BY_BATCHES, signals.trigger_s if signals is not None else 0.0)
     history = tables.reconfigurations.recent(spec.name, MOST_CHANGES, since=now - judged_by)
-    ids = {key for key in (current.decision_id, *(c.decision_id for c in last_decided(history))) if key}
+    origin = current if current.origin is None else tables.deployments.get(spec.name, current.origin) or current
+    ids = {key for key in (origin.decision_id, *(c.decision_id for c in last_decided(history))) if key}
     versions = {change.to_version or 0 for change in failed_changes(history)}
     decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}
     deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
-    made_by = decisions.get(current.decision_id or "")
+    made_by = decisions.get(origin.decision_id or "")
     undone = _undone(tables, current, made_by, now)
     undoing = tables.deployments.made_by_author(spec.name, VERIFICATION, now - HELD_FOR, MOST_HELD)
     rolled_back = [d for d in map(tables.decisions.get, undoing) if d is not None and now - d.time <= HELD_FOR]

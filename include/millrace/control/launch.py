@@ -94,7 +94,8 @@ def roll_back(
         sentence = f"{author} rolled back from version {latest.version} to the content of version {to_version}."
         decision_id = new_decision_id(now, pipeline, "roll back", str(latest.version))
         target = replace(old, author=author, decision_id=decision_id, reason=sentence)
-        target = replace(target, detached=False, source=latest.source)
+        # its plan would add the slots again that the person takes away
+        target = replace(target, detached=False, source=latest.source, contingencies=None, origin=None)
         check_quota(target, in_use, quota)
         with suppress(Conflict):
             version = tables.deployments.commit(target, latest.version, in_use)

@@ -145,10 +145,14 @@ def explain_hold(proposals: Proposals, request: Request) -> str:
     return " ".join(filter(None, sentences)) or "No optimizer proposed anything."
 
 
-def missing_slots(signals: Signals | None, current: Deployment) -> str:
-    """Name the apps that have fewer slots than they should; empty if none has."""
-    settled = signals is not None and not signals.settling and signals.deployment_version == current.version
-    apps = signals.apps if signals and settled else ()
+def missing_slots(signals: Signals, current: Deployment) -> str:
+    """Name the apps that have fewer slots than they should; empty if none has.
+
+    Args:
+        signals: Signals of the newest version, or of one with the same apps.
+        current: The newest version.
+    """
+    apps = () if signals.settling else signals.apps
     short = [(a, current.apps[a.app].slots) for a in apps if a.app in current.apps]
     return " ".join(
         f"{app.app} has {app.slots} of its {wanted} slots: the cluster has no room for more executors."

@@ -87,6 +87,8 @@ def go_back(store: DeploymentStore, current: Deployment, version: int, reason: s
         reason=reason,
         ingest=current.ingest,
         join=join,
+        contingencies=None,
+        origin=None,
     )
     with suppress(Conflict):
         restore(store, again, current, quota)

@@ -198,6 +198,7 @@ class Deployment:
             keeps it, so what was undone is not taken over again until it changes.
         finished: When its script ended by itself with nothing left to do (UTC); it does not run any more.
         contingencies: Plan that its agents may carry out at once if more arrives; None if they wait for evaluations.
+        origin: Version that brought this content, if this version only has another plan; None if it brought it itself.
     """
 
     pipeline: str
@@ -213,6 +214,7 @@ class Deployment:
     finished: datetime | None = None
     source: str = ""
     contingencies: ContingencyPlan | None = None
+    origin: int | None = None
 
     @property
     def state(self) -> str:
@@ -276,7 +278,11 @@ class Deployment:
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
         plan = self.contingencies if apps == self.apps else None  # the plan was made for the former slots
         content = replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
-        return replace(content, contingencies=plan)
+        return replace(content, contingencies=plan, origin=None)
+
+    def with_plan(self, plan: ContingencyPlan | None) -> Deployment:
+        """Return the same content with another plan."""
+        return replace(self, contingencies=plan, origin=self.origin or self.version)
 
     def _check(self, change: Change) -> None:
         """Raise a MillraceError if a change names something that does not exist."""

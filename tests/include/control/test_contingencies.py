@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from millrace.control.contingencies import plan_of, renew_plan, withdraw_plan
 from millrace.control.decide import action_of, decide
 from millrace.control.evaluation import NO_REQUEST, Request
+from millrace.control.guard_context import read_guard_context
+from millrace.control.guards import judge
+from millrace.control.launch import roll_back
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
@@ -19,8 +23,9 @@ from millrace.model.decision import Action, Decision, Memory, Proposal
 from millrace.model.deployment import Change, Deployment
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
-from tests.include.control.test_decide import context, guards, observation
-from tests.include.control.world import NAME, spec
+from tests.include.control.test_decide import context as decision_context
+from tests.include.control.test_decide import guards, observation
+from tests.include.control.world import NAME, NOON, spec, world
 
 CLUSTER = {
     "submit": {"master": "embedded"},
@@ -54,7 +59,9 @@ def decided(slots: int = 2, request: Request = NO_REQUEST, **changes: Any) -> tu
     of, current = on_cluster(**changes)
     judged = guards(current, **CLUSTER, **changes)
     action = action_of(of.mode, request)
-    given = context(spec=of, guards=judged, optimizers={"flow": Planning(slots)}, request=request, action=action)
+    given = decision_context(
+        spec=of, guards=judged, optimizers={"flow": Planning(slots)}, request=request, action=action
+    )
     return of, decide(observation(), given)[0]
 
 
@@ -77,7 +84,7 @@ def test_change_has_the_lines_above_its_slots_and_counts_as_an_hourly_change() -
 
 def test_app_that_restarts_for_a_change_has_no_plan() -> None:
     assert decided()[1].contingencies
-    given = context(optimizers={"flow": Planning(2)})  # master: local
+    given = decision_context(optimizers={"flow": Planning(2)})  # master: local
     assert decide(observation(), given)[0].contingencies == ()
 
 
@@ -129,6 +136,31 @@ def test_pausing_withdraws_the_plan(tmp_path: Path) -> None:
     withdrawn = withdraw_plan(store, NAME, "ada")
     assert withdrawn is not None and (withdrawn.version, withdrawn.author, withdrawn.contingencies) == (3, "ada", None)
     assert withdrawn.apps == on_cluster()[1].apps
+
+
+def test_roll_back_takes_no_plan_along_and_outlasts_a_new_one(tmp_path: Path) -> None:
+    w = world(tmp_path, **CLUSTER)
+    store = w.tables.deployments
+    first = store.commit(on_cluster()[1], None)
+    of, decision = decided()
+    planned = renew_plan(store, decision, of)
+    assert planned is not None and planned.contingencies is not None
+    grown = replace(planned.with_changes((Change(NAME, "slots", 2, 8),)), decision_id="grown")
+    store.commit(grown, planned.version)
+    back = roll_back(w.tables, NAME, planned.version, "ada", NOON, None)
+    assert back.apps == first.apps and (back.contingencies, back.origin) == (None, None)
+    renewed = renew_plan(store, replace(decision, decision_id="e", base_version=back.version), of)
+    assert renewed is not None and (renewed.version, renewed.origin) == (back.version + 1, back.version)
+    context = read_guard_context(of, w.tables, renewed, NOON + timedelta(minutes=59), ())
+    assert [o.guard for o in judge(context, grown) if not o.passed] == ["roll-back"]  # the person's word stands
+
+
+def test_executors_that_are_missing_are_named_after_a_plan_was_renewed(tmp_path: Path) -> None:
+    of, current = on_cluster()
+    ran = replace(current, apps={NAME: replace(current.apps[NAME], slots=4)})
+    newest = replace(ran, version=2)
+    given = decision_context(spec=of, guards=guards(newest, **CLUSTER), optimizers={"flow": Planning(4)}, ran=ran)
+    assert f"{NAME} has 2 of its 4 slots" in decide(observation(), given)[0].sentence
 
 
 def test_plan_lapses_after_five_minutes_or_several_periods(tmp_path: Path) -> None:
