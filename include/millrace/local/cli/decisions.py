@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +29,6 @@ COLOURS = {Action.APPLY: "green", Action.ROLL_BACK: "yellow", Action.AWAIT: "yel
 def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     """Show the decisions for PIPELINE, or for all pipelines, and their reasons; newest last."""
     from millrace.model.codec import to_plain
-    from millrace.model.contingency import describe
     from millrace.wiring import control_tables
 
     tables = control_tables()
@@ -40,10 +40,23 @@ def decisions(pipeline: str | None, limit: int, as_json: bool) -> None:
     elif not recent:
         click.echo("No decisions yet. The first evaluation runs when the first telemetry arrives.")
     else:
-        Console().print(table(recent), highlight=False)
-        for deployment in tables.deployments.all_latest():
-            if deployment.contingencies is not None and pipeline in (None, deployment.pipeline):
-                click.echo(f"Planned ahead for {deployment.pipeline}: {describe(deployment.contingencies.lines)}")
+        console = Console()
+        console.print(table(recent), highlight=False)
+        for line in _planned(tables, pipeline, recent):
+            console.print(line, highlight=False, markup=False)
+
+
+def _planned(tables: ControlTables, pipeline: str | None, recent: list[Decision]) -> Iterator[str]:
+    """Yield what is planned for more arrival, as the agents carry it out or as only the newest decision shows it."""
+    from millrace.model.contingency import describe
+
+    newest = {decision.pipeline: decision.contingencies for decision in recent if decision.contingencies}
+    for deployment in tables.deployments.all_latest():
+        name, plan = deployment.pipeline, deployment.contingencies
+        if pipeline in (None, name) and plan is not None:
+            yield f"Planned ahead for {name}: {describe(plan.lines)}"
+        elif pipeline in (None, name) and name in newest:
+            yield f"Planned ahead for {name}, but not carried out now: {describe(newest[name])}"
 
 
 def table(decisions: list[Decision]) -> Table:

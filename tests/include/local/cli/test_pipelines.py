@@ -23,6 +23,7 @@ from millrace.local.cli.pipelines import conf_for
 from millrace.local.cli.status import pipeline_statuses
 from millrace.local.doctor.pipelines import circuit
 from millrace.local.stack.airflow_api import AirflowApi
+from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 from millrace.model.query_failure import QueryFailure
@@ -137,6 +138,18 @@ def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
     assert output.index("Stay at 1 slot") < output.index("150 rows/s came")
     assert "1 → 4" in output
     assert "01-01 08:00:25" in output
+
+
+def test_decisions_end_with_the_plan_for_more_arrival(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    run.evaluate(10, 20, None, "Stay at 1 slot.")
+    store = DeploymentStore(Lake(home / "lake"))
+    latest = store.latest("delays")
+    assert latest is not None and "Planned ahead" not in _call("decisions", "delays").output
+    plan = ContingencyPlan("d1", (Contingency("delays", 4, 40.0, 2.0),))
+    store.commit(replace(latest.with_plan(plan), decision_id=None), latest.version)
+    output = _call("decisions", "delays").output
+    assert output.endswith("Planned ahead for delays: delays gets 4 slots if more than 40 rows/s arrive.\n")
 
 
 def test_decisions_as_json_are_complete_and_limited(run: Run) -> None:
