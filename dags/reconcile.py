@@ -15,9 +15,8 @@ from millrace.plugins.outcomes import as_airflow, report_changes
 from millrace.wiring import drivers_here, lake_uri
 
 DOC = """
-Compares the running drivers of each launched pipeline with its newest Deployment, starts or stops drivers with its own
-back-off, and sends the alerts that specs ask for. A task fails while a pipeline does not run as it should; its log says
-why.
+Starts or stops drivers until they match each pipeline's newest Deployment, with a back-off, and sends due alerts.
+A task fails while its pipeline does not run as it should; its log says why.
 """
 PATIENCE_S = 5.0
 """How long a run watches a start. The start continues on its own; the next run completes it."""

@@ -37,7 +37,7 @@ def test_replay_of_a_recorded_evaluation_stores_its_result(lake: Lake, tmp_path:
     assert {table for table in TABLES if lake.version(table) != before[table]} == {"control/replays"}
     (kept,) = ReplayStore(lake).recent("tiny", 5)
     assert (kept.tuner, kept.options, kept.run_id) == ("ds2", {}, None)
-    assert "ds2 would have decided" in kept.sentence and kept.figures["evaluations"] == 1
+    assert "ds2 would have chosen" in kept.sentence and kept.figures["evaluations"] == 1
 
 
 @pytest.mark.parametrize("conf", [{}, {"tuner": "conttune", "options": {"alfa": 3}}, {"since": "2013-13-01"}])
