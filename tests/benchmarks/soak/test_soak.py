@@ -34,7 +34,8 @@ def test_app_that_never_ends_is_resized_through_its_agent(tmp_path: Path) -> Non
         soaked.app.run_minute()
         soaked.evaluate()
     applied = [d for d in tables.decisions.recent("soak") if d.action is Action.APPLY]
-    assert applied and soaked.app.slots < 4 and soaked.app.version == 1 + len(applied)
+    planned = [version for _, version in tables.deployments.versions("soak", 100) if version.origin is not None]
+    assert applied and soaked.app.slots < 4 and soaked.app.version == 1 + len(applied) + len(planned)
     assert {batch.slots for batch in read_batches(tables.lake, "soak", "soak", soaked.app.now)} == {4, soaked.app.slots}
     assert soaked.app.batch == 4 * 60 / BATCH_S
     soaked.upkeep()

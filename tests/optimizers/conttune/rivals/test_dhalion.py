@@ -46,7 +46,7 @@ def test_bottleneck_is_the_consumer_of_a_held_up_source() -> None:
     proposal, _ = ask(chain(held=(0.5, 0.0)))
     assert changes(proposal) == {"split": 8}  # held up for half of the time: 4 (1 + 0.5 / 0.5)
     assert proposal.reason_code == "backpressure_starts_here"
-    assert "hold up for 50 % of the time" in proposal.sentence
+    assert "backpressured the upstream 50 % of the time" in proposal.sentence
 
 
 def test_bottleneck_when_all_upstream_are_held_up_then_is_the_only_one_scaled() -> None:

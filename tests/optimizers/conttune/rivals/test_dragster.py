@@ -116,4 +116,4 @@ def test_sentence_when_a_level_is_the_aim_then_states_it() -> None:
     _, memory = create("dragster", {}).propose(seen_now, deployment(4), {})
     proposal, _ = create("dragster", {}).propose(seen_now, deployment(4), memory)
     assert proposal.reason_code == "saddle_point"
-    assert "may process 1,198 rows/s" in proposal.sentence  # 900 and a price of 0.5 (900 - 303) / 900
+    assert "to process 1,198 rows/s" in proposal.sentence  # 900 and a price of 0.5 (900 - 303) / 900
