@@ -119,6 +119,11 @@ class OperatorContext:
         """PA of the level that runs, rows per second: as observed there, otherwise the model's."""
         return self.here.ability if self.here is not None else self.curve.at(self.effective)
 
+    def worth(self, slots: int) -> tuple[int, float]:
+        """Return the fewest slots that do the same as these, and their PA, rows per second."""
+        worth = waves.worth(slots, self.operator.tasks)
+        return worth, self.ability_now if worth == self.effective else self.curve.at(worth)
+
     @property
     def error_now(self) -> float:
         """Relative error of the above."""

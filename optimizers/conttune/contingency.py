@@ -17,6 +17,7 @@ from millrace.model.contingency import Contingency
 from millrace.optimizers.conttune import waves
 from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.demand import Demand
+from millrace.optimizers.conttune.scaling_step import LIFT
 
 FOR_S = 2.0
 """Rows beyond a rate, in seconds of it, that prove a higher rate: sources commit in pieces."""
@@ -27,8 +28,6 @@ OVERDUE = 1.5
 UNCOUNTED = "the source does not report what arrives while a batch runs"
 WHATEVER = "whatever arrives"
 UNKNOWN = "the throughput of these slots is not known yet"
-LIFT = 2
-"""Factor of a step up if the arrival rate is unknown."""
 
 
 def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingency, ...]:
@@ -56,7 +55,8 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     if not context.is_known or not counted:
         return (overdue,)
     lines: list[Contingency] = []
-    above = max(demand.sustainable(_ability(context, slots), waves.worth(slots, context.operator.tasks)), context.rate)
+    worth, ability = context.worth(slots)
+    above = max(demand.sustainable(ability, worth), context.rate)
     for p in higher:
         planned = _planned(context, demand, p)
         if planned < ROOM * above and p != higher[-1]:
@@ -75,11 +75,6 @@ def _overdue_s(demand: Demand, slots: int) -> float:
 def _gains(context: OperatorContext, slots: int, higher: int) -> bool:
     tasks = context.operator.tasks
     return waves.worth(higher, tasks) > waves.worth(slots, tasks)
-
-
-def _ability(context: OperatorContext, slots: int) -> float:
-    worth = waves.worth(slots, context.operator.tasks)
-    return context.ability_now if worth == context.effective else context.curve.at(worth)
 
 
 def _planned(context: OperatorContext, demand: Demand, slots: int) -> float:

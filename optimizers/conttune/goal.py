@@ -49,7 +49,7 @@ def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
     wait_s, _, slots = min(_prospects(context, demand, p) for p in context.bounds.levels)
     if wait_s <= MET * goal_s:
         return None
-    worth, ability = _worth(context, slots)
+    worth, ability = context.worth(slots)
     fixed_s = row_wait.longest_wait_s(demand.fixed_at(worth) or 0.0, demand.trigger_s)
     sustains = demand.throughput(ability, worth)
     return UnmetGoal(slots, wait_s, fixed_s, sustains, tuple(_helps(context, demand, ability, worth, wait_s)))
@@ -75,14 +75,8 @@ def _either(helps: Sequence[str]) -> str:
 
 def _prospects(context: OperatorContext, demand: Demand, slots: int) -> tuple[float, float, int]:
     """Return longest wait, negated throughput and slots; the smallest tuple is the best."""
-    worth, ability = _worth(context, slots)
+    worth, ability = context.worth(slots)
     return demand.longest_wait_s(ability, worth), -demand.throughput(ability, worth), slots
-
-
-def _worth(context: OperatorContext, slots: int) -> tuple[int, float]:
-    """Return the effective parallelism of slots, and PA there."""
-    worth = waves.worth(slots, context.operator.tasks)
-    return worth, context.ability_now if worth == context.effective else context.curve.at(worth)
 
 
 def _helps(context: OperatorContext, demand: Demand, ability: float, worth: int, wait_s: float) -> Sequence[str]:

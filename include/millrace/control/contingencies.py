@@ -80,10 +80,10 @@ def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineS
 
 
 def withdraw_plan(deployments: DeploymentStore, pipeline: str, by: str) -> Deployment | None:
-    """Commit a version without the plan, so that no agent acts on it; return it, None if there was no plan.
+    """Commit a version without the plan: no agent acts then. Return it; None if there was no plan.
 
     Args:
-        deployments: Where the version is committed.
+        deployments: Store for the version.
         pipeline: Name of the pipeline.
         by: The person who paused it.
 

@@ -199,8 +199,7 @@ def _with_contingencies(decision: Decision, context: DecisionContext, guards: Gu
         return decision
     owner = context.owners.get(SLOTS)
     planned = tuple(line for p in decision.proposals if p.optimizer == owner for line in p.contingencies)
-    content = guards.current.with_changes(tuple(c for p in decision.proposals for c in p.changes))
-    content = content if decision.target is None else decision.target
+    content = decision.target or guards.current.with_changes(tuple(c for p in decision.proposals for c in p.changes))
     lines = allowed_lines(planned, content, guards, changes=decision.target is not None)
     decision = replace(decision, contingencies=lines)
     if decision.target is None or decision.action is not Action.APPLY:

@@ -16,7 +16,7 @@ from millrace.control.changes import since_s
 from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
 from millrace.control.rolled_back import objection
-from millrace.drivers.quota import slots_elsewhere, slots_left
+from millrace.lake.deployments import slots_elsewhere, slots_left
 from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment

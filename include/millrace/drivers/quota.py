@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -95,27 +94,8 @@ def go_back(store: DeploymentStore, current: Deployment, version: int, reason: s
     return True
 
 
-def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
-    """Return the slots that pipelines other than ``pipeline`` hold."""
-    return sum(d.slots for d in deployments if d.pipeline != pipeline)
-
-
-def slots_left(quota: int, held: int, elsewhere: int) -> int:
-    """Return the maximum slots of a pipeline; it may keep the slots that it holds.
-
-    Args:
-        quota: Slots of all pipelines together.
-        held: Slots of the pipeline's newest version.
-        elsewhere: Slots of the other pipelines.
-    """
-    return max(quota - elsewhere, held)
-
-
 def _left(pipeline: str, in_use: SlotsInUse, quota: int | None) -> int | None:
-    if quota is None:
-        return None
-    latest = in_use.latest(pipeline)
-    return slots_left(quota, latest.slots if latest else 0, slots_elsewhere(pipeline, in_use.deployments))
+    return None if quota is None else in_use.left(pipeline, quota)
 
 
 def _shrunk(former: Deployment, current: Deployment, left: int | None) -> Deployment:

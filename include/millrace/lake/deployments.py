@@ -10,7 +10,7 @@ A commit carries Delta transactions. Delta grants each of them to one writer onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,6 +46,27 @@ class SlotsInUse:
     def others(self, pipeline: str) -> tuple[Deployment, ...]:
         """Return the newest versions of the other pipelines."""
         return tuple(d for d in self.deployments if d.pipeline != pipeline)
+
+    def left(self, pipeline: str, quota: int) -> int:
+        """Return the most slots that a pipeline may have under a quota; it may keep its present slots."""
+        latest = self.latest(pipeline)
+        return slots_left(quota, latest.slots if latest else 0, slots_elsewhere(pipeline, self.deployments))
+
+
+def slots_elsewhere(pipeline: str, deployments: Iterable[Deployment]) -> int:
+    """Return the slots that pipelines other than ``pipeline`` hold."""
+    return sum(d.slots for d in deployments if d.pipeline != pipeline)
+
+
+def slots_left(quota: int, held: int, elsewhere: int) -> int:
+    """Return the maximum slots of a pipeline; it may keep the slots that it holds.
+
+    Args:
+        quota: Slots of all pipelines together.
+        held: Slots of the pipeline's newest version.
+        elsewhere: Slots of the other pipelines.
+    """
+    return max(quota - elsewhere, held)
 
 
 @dataclass(frozen=True)

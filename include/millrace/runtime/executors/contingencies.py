@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from millrace.lake.decisions import DecisionStore, new_decision_id
-from millrace.lake.deployments import DeploymentStore
+from millrace.lake.decisions import TABLE, DecisionStore, new_decision_id
+from millrace.lake.deployments import DeploymentStore, SlotsInUse
 from millrace.model.contingency import Contingency, ContingencyPlan, rate_text
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.model.deployment import BY_CONTINGENCY, SLOTS, Change, Deployment
@@ -49,6 +49,8 @@ class Contingencies:
         self._decisions, self._deployments, self._clock = decisions, deployments, clock
         self._excess: Excess | None = None
         self._settled = ""
+        self._read_version = -1
+        self._evaluated: datetime | None = None
 
     def step(self, newest: Deployment | None) -> bool:
         """Carry out the line that is due, if any; return whether a version was committed.
@@ -73,8 +75,11 @@ class Contingencies:
 
     def _has_lapsed(self, newest: Deployment, plan: ContingencyPlan) -> bool:
         """Say whether evaluations have stopped: the pipeline is paused in Airflow, or Airflow is down."""
-        last = self._decisions.last(newest.pipeline)
-        return last is None or (self._clock() - last.time).total_seconds() > plan.lapses_s
+        version = self._decisions.lake.version(TABLE)
+        if version != self._read_version:  # asked again and again while a line is due
+            last = self._decisions.last(newest.pipeline)
+            self._read_version, self._evaluated = version, None if last is None else last.time
+        return self._evaluated is None or (self._clock() - self._evaluated).total_seconds() > plan.lapses_s
 
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
         """Return the line to carry out and what triggered it; None if nothing did."""
@@ -106,7 +111,7 @@ class Contingencies:
         if latest is None or latest.version != newest.version:
             return False  # a newer version exists: it counts
         before = newest.apps[self._app].slots
-        line, blocked = self._within_quota(newest, plan, line, sum(d.slots for d in in_use.others(newest.pipeline)))
+        line, blocked = self._within_quota(newest, plan, line, in_use)
         sentence = f"{self._app}: slots {before} -> {line.slots}: {what}, as planned by decision {plan.decision_id}."
         now, change = self._clock(), Change(self._app, SLOTS, before, line.slots)
         decision = Decision(
@@ -132,17 +137,17 @@ class Contingencies:
         return False
 
     def _within_quota(
-        self, newest: Deployment, plan: ContingencyPlan, line: Contingency, elsewhere: int
+        self, newest: Deployment, plan: ContingencyPlan, line: Contingency, in_use: SlotsInUse
     ) -> tuple[Contingency, str]:
         """Return the line, or the highest below it within the quota; and a sentence if the quota allows none."""
         if plan.max_total_slots is None:
             return line, ""
         present = newest.apps[self._app].slots
-        left = plan.max_total_slots - elsewhere - (newest.slots - present)
+        left = in_use.left(newest.pipeline, plan.max_total_slots) - (newest.slots - present)
         allowed = [each for each in plan.lines if each.app == self._app and each.slots <= min(left, line.slots)]
         if allowed:
             return max(allowed, key=lambda each: each.slots), ""
         return (
             line,
-            f"No change: the quota of {plan.max_total_slots} slots leaves {max(left, present)} for {self._app}.",
+            f"No change: the quota of {plan.max_total_slots} slots leaves {left} for {self._app}.",
         )
