@@ -59,8 +59,7 @@ class FencedTable:
             transactions: Number that each transaction id reaches with this commit.
 
         Raises:
-            Conflict: If another writer committed one of the ids in between, or maintenance changed the table's
-                partitions: call ``committed`` again.
+            Conflict: If another writer committed one of the ids in between, or added columns: call ``committed`` again.
             MillraceError: If the lake cannot be written.
         """
         handle = self._handle if self._handle is not None else self._fresh()

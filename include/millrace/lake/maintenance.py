@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from millrace.lake.migration import migrate
-from millrace.lake.repartition import repartition
 from millrace.lake.retention import expire
 from millrace.lake.store import PROPERTIES, Lake
 from millrace.lake.table_errors import unwritable
@@ -51,8 +50,8 @@ class Upkeep:
 def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) -> Upkeep:
     """Delete expired rows, compact as :func:`compact` does, vacuum, checkpoint and shorten the log.
 
-    A table of an earlier version first gets the partitions, columns and properties of its schema. A note in the
-    table's folder records the result (:func:`last_upkeep`).
+    A table of an earlier version first gets the columns and properties of its schema. A note in the table's folder
+    records the result (:func:`last_upkeep`).
 
     Args:
         lake: The lake.
@@ -65,7 +64,6 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
         MillraceError: If the table cannot be read or written.
     """
     with _named(lake, table):
-        repartition(lake, table)
         migrate(lake, table)
         handle = lake.at(table).table()
         before = len(handle.file_uris())

@@ -239,7 +239,7 @@ def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Trans
 
     Raises:
         CommitFailedError: If another writer committed one of ``transactions`` since the handle was read, or changed
-            the table's columns or partitions (:func:`is_stale`).
+            the table's columns (:func:`is_stale`).
         DeltaError: If the table cannot be written.
     """
     properties = CommitProperties(app_transactions=list(transactions) or None, max_commit_retries=MAX_COMMIT_RETRIES)
@@ -262,7 +262,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def is_stale(error: Exception) -> bool:
-    """Return whether a commit failed because the table's columns or partitions changed, or old rows were deleted.
+    """Return whether a commit failed because the table's columns changed, or old rows were deleted.
 
     It is worth a try with a fresh handle. deltalake assumes that every append has read the whole table.
     """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.lake.maintenance import MANY_FILES, maintain
+from millrace.lake.maintenance import MANY_FILES, compact, maintain
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
 
@@ -118,3 +118,14 @@ def test_maintain_when_the_table_is_missing_or_broken_then_says_so(tmp_path: Pat
         log.write_text("{")
     with pytest.raises(MillraceError, match="Free space"):
         maintain(lake, TABLE, NOW.date())
+
+
+def test_compact_when_hourly_then_rewrites_only_days_with_many_files(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for number in range(12):
+        append(lake, number, NOW - timedelta(days=number % 3))
+    before = rows(lake)
+    assert compact(lake, TABLE, (NOW - timedelta(days=3)).date()) == 0  # everything is from the present or later
+    assert compact(lake, TABLE, NOW.date()) == 6
+    assert rows(lake) == before
+    assert compact(lake, TABLE, NOW.date()) == 0

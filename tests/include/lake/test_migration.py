@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from millrace.lake.fenced_table import FencedTable
 from millrace.lake.maintenance import maintain
 from millrace.lake.migration import migrate, migrate_all
+from millrace.lake.recent_rows import RowQuery, read_recent
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake
@@ -26,7 +27,7 @@ def older(lake: Lake, table: str, *lacking: str) -> None:
     schema = TABLES[table]
     columns = [field for field in schema.columns if field.name not in lacking]
     lake.path(table).mkdir(parents=True)
-    DeltaTable.create(str(lake.path(table)), schema=pa.schema(columns))
+    DeltaTable.create(str(lake.path(table)), schema=pa.schema(columns), partition_by=list(schema.partition_by) or None)
 
 
 def test_migrate_adds_columns_and_properties_once(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_migrate_adds_columns_and_properties_once(tmp_path: Path) -> None:
 def test_whole_lake_of_an_earlier_version_is_readable_by_the_present_one(tmp_path: Path) -> None:
     migrate_all(Lake(tmp_path / "none"))
     for table, schema in TABLES.items():
-        later = [field.name for field in schema.columns if field.nullable]
+        later = [field.name for field in schema.columns if field.nullable and field.name not in schema.partition_by]
         older(Lake(tmp_path), table, *later[-1:])
     migrate_all(Lake(tmp_path))
     lake = Lake(tmp_path)
@@ -81,3 +82,29 @@ def test_lake_of_a_later_version_is_refused_with_a_remedy(tmp_path: Path) -> Non
         with pytest.raises(MillraceError, match="upgrade Millrace"):
             use(Lake(tmp_path))
     assert Lake(tmp_path).version(table) == 1
+
+
+def test_append_adds_a_column_that_the_table_lacks(tmp_path: Path) -> None:
+    table, lake = "control/decisions", Lake(tmp_path)
+    older(lake, table, "cursor_table")
+    plain = {"pipeline": "p", "time": NOW, "action": "hold"}
+    old = TABLES[table].columns.remove(TABLES[table].columns.get_field_index("cursor_table"))
+    write_deltalake(
+        str(lake.path(table)), pa.Table.from_pylist([{**plain, "decision_id": "1", "date": NOW.date()}], old),
+        mode="append",
+    )  # fmt: skip
+    other = Lake(tmp_path)
+    assert other.version(table) == 1 and other.rows("select decision_id from decisions", table)
+    lake.append(table, [{**plain, "decision_id": "2", "cursor_table": "t"}], {"d": 2})
+    other.append(table, [{**plain, "decision_id": "3", "cursor_table": "t"}], {"d": 3})
+    found = read_recent(lake, RowQuery(table, "p", 9)).rows.sort_by("decision_id")
+    assert found["cursor_table"].to_pylist() == [None, "t", "t"]
+
+
+def test_append_when_the_table_has_an_extra_column_then_it_is_null(tmp_path: Path) -> None:
+    table, lake = "telemetry/apps", Lake(tmp_path)
+    columns = TABLES[table].columns.append(pa.field("of_a_later_version", pa.string()))
+    lake.path(table).mkdir(parents=True)
+    DeltaTable.create(str(lake.path(table)), schema=columns, partition_by=["pipeline", "date"])
+    lake.append(table, [{"pipeline": "a", "time": NOW, "app": "a", "generation": 1}])
+    assert Lake(tmp_path).rows("select pipeline, generation from apps", table) == [{"pipeline": "a", "generation": 1}]
