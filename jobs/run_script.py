@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# this folder's modules must hide no others, and a user's modules win over ours of the same name; those of the
-# repository itself are former names
-REPO = Path(__file__).resolve().parents[1]
-sys.path[:] = [*sys.path[1:], str(REPO / "include"), str(REPO)]
+# this folder's modules must hide no others, and a user's modules win over ours of the same name
+sys.path[:] = [*sys.path[1:], str(Path(__file__).resolve().parents[1] / "include")]
 
 from millrace.model.errors import MillraceError  # noqa: E402
 from millrace.run_folder.arguments import parse  # noqa: E402

@@ -176,7 +176,7 @@ def _append(lake: Lake, at: datetime) -> None:
         raise RuntimeError("the lake has no Decision")
     decision_id = new_decision_id(at, name)
     point = Observation(name, 2, 950.0, 12.0, 30, at)
-    ObservationStore(lake).add(name, [point], "looks", int(at.timestamp()))
+    ObservationStore(lake).add(name, [point], "evaluations", int(at.timestamp()))
     MemoryStore(lake).record(name, TUNER, decision_id, at, {"levels": [1.0] * 40})
     DecisionStore(lake).record(replace(last, decision_id=decision_id, time=at))
 

@@ -194,7 +194,7 @@ def _apps(pipelines: list[str], begin: datetime, end: datetime) -> Iterator[Comm
 def _observations(pipelines: list[str], begin: datetime, end: datetime) -> Iterator[Commit]:
     for time, name in _evaluations(begin, end, pipelines):
         point = Observation(name, LEVELS[time.hour % 3], 950.0 + time.minute, 12.0, 30, time)
-        transaction = {f"observations/{name}/looks": int(time.timestamp())}
+        transaction = {f"observations/{name}/evaluations": int(time.timestamp())}
         yield Commit(time, [observation_row(name, point)], transaction)
 
 

@@ -271,8 +271,7 @@ class ControlLoop:
         name, signals = self.spec.name, decision.signals
         if signals is not None:
             # a recreated table counts its versions from 0 again
-            # "looks" is the former name of evaluations, which older lakes have
-            series = f"looks/{decision.cursor_table}" if decision.cursor_table else "looks"
+            series = f"evaluations/{decision.cursor_table}" if decision.cursor_table else "evaluations"
             self.tables.observations.add(name, new_observations(signals), series, signals.telemetry_version)
         for optimizer, memory in memories.items():
             self.tables.memories.record(name, optimizer, decision.decision_id, decision.time, memory)

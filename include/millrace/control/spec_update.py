@@ -41,7 +41,7 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
 
     Args:
         spec: The pipeline as its file says now.
-        current: Its newest Deployment; one that did not note its spec (of an earlier release) stays as it is.
+        current: Its newest Deployment; one without a spec (made by a test or a benchmark) stays as it is.
     """
     wanted, before = described(spec), current.apps.get(spec.app)
     if before is None or not current.kept_running or current.source in ("", wanted.source):

@@ -134,11 +134,6 @@ class FailureHistory:
 def fingerprint(app: AppDeployment) -> str:
     """Return a hash that two contents share if one driver can run both, whatever version they are part of."""
     content = to_plain(app.restart_content)
-    if app.executor is None:
-        del content["executor"]  # as earlier releases wrote these contents
-    del content["placement"]  # empty, and as earlier releases wrote it
-    if not app.script_hash:
-        del content["script_hash"]
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

@@ -39,10 +39,8 @@ CONTROL: dict[str, TableSchema] = {
         ("predicted", TEXT, "JSON", "predicted effect of the accepted proposals; names end in their unit"),
         ("guards", TEXT, "JSON", "results of all guards, in order"),
         ("target", TEXT, "JSON", "the Deployment to apply; only for apply, await and roll back, else null"),
-        ("contingencies", TEXT, "JSON", "plan if more rows arrive before the next evaluation; null in old rows"),
-        ("models", TEXT, "JSON", "registered models used, version by name; newer rows have them in `control/runs`"),
+        ("contingencies", TEXT, "JSON", "plan if more rows arrive before the next evaluation; null without one"),
         ("config_hash", TEXT, "", "hash of the spec in use"),
-        ("mlflow_run_id", TEXT, "", "its MLflow run; newer rows have it in `control/runs`"),
         (
             "cursor_version",
             WHOLE,

@@ -66,11 +66,10 @@ class DecisionStore:
 
     def with_runs(self, decisions: Sequence[Decision]) -> list[Decision]:
         """Return Decisions of one pipeline with their recorded MLflow runs."""
-        missing = [decision for decision in decisions if decision.mlflow_run_id is None]
-        if not missing:
-            return list(decisions)
-        oldest = min(decision.time for decision in missing)
-        query = RowQuery(RUNS, missing[0].pipeline, MOST_EVALUATIONS, not_before=oldest)
+        if not decisions:
+            return []
+        oldest = min(decision.time for decision in decisions)
+        query = RowQuery(RUNS, decisions[0].pipeline, MOST_EVALUATIONS, not_before=oldest)
         runs = {row["decision_id"]: row for row in read_recent(self.lake, query).rows.to_pylist()}
         return [
             replace(d, mlflow_run_id=runs[d.decision_id]["run_id"], models=json.loads(runs[d.decision_id]["models"]))

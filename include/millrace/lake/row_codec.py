@@ -24,7 +24,9 @@ _FLOW_COLUMNS = {
 }
 """Columns of ``telemetry/flows`` whose fields in a PartitionFlow have another name or type."""
 _FLOW_SAME = tuple(f.name for f in dataclasses.fields(PartitionFlow) if f.name not in _FLOW_COLUMNS)
-_DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "contingencies", "models")
+_DECISION_JSON = ("signals", "proposals", "predicted", "guards", "target", "contingencies")
+_OF_RUNS = ("models", "mlflow_run_id")
+"""What ``control/runs`` holds."""
 
 
 def batch_row(batch: BatchMetrics) -> dict[str, Any]:
@@ -96,6 +98,7 @@ def partition_flow_from_row(row: Mapping[str, Any]) -> PartitionFlow:
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return a Decision as a row of ``control/decisions``; nested contracts as JSON."""
     row = {**_columns(decision), "action": decision.action.value}
+    row = {name: value for name, value in row.items() if name not in _OF_RUNS}
     nested = {name: None if row[name] is None else to_json(row[name]) for name in _DECISION_JSON}
     return {**row, **nested}
 
@@ -104,18 +107,7 @@ def decision_from_row(row: Mapping[str, Any]) -> Decision:
     """Return a row of ``control/decisions`` as a Decision."""
     values = {name: value for name, value in row.items() if value is not None}
     nested = {name: json.loads(values[name]) for name in _DECISION_JSON if name in values}
-    _leave_out_former_plans(nested)
     return from_plain(Decision, {**values, **nested})
-
-
-def _leave_out_former_plans(nested: Mapping[str, Any]) -> None:
-    """Remove what earlier releases planned and measured for workers that a spec had made up."""
-    signals = nested.get("signals") or {}
-    if "partition" not in (signals.get("key_groups") or {"partition": ()}):
-        signals["key_groups"] = None
-    for proposal in nested.get("proposals") or ():
-        if "workers" not in (proposal.get("placement") or {"workers": ()}):
-            proposal["placement"] = None
 
 
 def run_row(decision: Decision, run_id: str, models: Mapping[str, str]) -> dict[str, Any]:

@@ -122,9 +122,7 @@ class Backtest:
     def figures(self) -> Mapping[str, float]:
         """All figures by name, compared ones as ``<figure>_recorded`` and ``<figure>_replayed``."""
         count = len(self.evaluations)
-        # "looks" is the former name of "evaluations", for one release
-        figures: dict[str, float] = {"evaluations": count, "looks": count}
-        figures |= {"agreed": self.agreed, "modelled": self.modelled}
+        figures: dict[str, float] = {"evaluations": count, "agreed": self.agreed, "modelled": self.modelled}
         for total in fields(Totals):
             figures[f"{total.name}_recorded"] = getattr(self.recorded, total.name)
             figures[f"{total.name}_replayed"] = getattr(self.replayed, total.name)

@@ -72,14 +72,13 @@ class BatchMetrics:
         operators: The batch's operators.
         arrival_basis: How arrival is known: counted (``backlog_rows`` and ``source_end``), planned (the same as of
             the batch's start), taken (the batch read everything there was when it started), listed (``backlog_rows`` is
-            an estimate, if there is one) or read (the batch was limited, and perhaps full). Null in rows of earlier
-            versions, and if nothing is known.
+            an estimate, if there is one) or read (the batch was limited, and perhaps full). Null if
+            nothing is known.
         lag: Rows waiting in the source partitions (``topic/partition``) with the most; empty if the source does
-            not report it, and in rows of earlier versions.
+            not report it.
         running_tasks: Tasks that run all the time because the query is in real-time mode; 0 if their number is unknown,
-            null for micro-batches and in rows of earlier versions.
-        trigger_s: Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible, null in
-            rows of earlier versions.
+            null for micro-batches.
+        trigger_s: Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible.
     """
 
     pipeline: str
@@ -118,7 +117,7 @@ class AppMetrics:
         cpu_ratio: Processor seconds per second used by the driver's process tree, 0..cores.
         rss_bytes: Resident memory of the process tree.
         up_s: Seconds since the driver started.
-        host: Host of the driver; null in rows of earlier versions.
+        host: Host of the driver.
     """
 
     pipeline: str
@@ -208,7 +207,7 @@ class PartitionRun:
         state_bytes: Bytes that an executor would load if the partition moved there: each operator's newest snapshot in
             the checkpoint and the changes since; null in samples that did not measure it.
         worker: The executor's number among the app's, used by placements; null if unknown.
-        host: Host of the executor; null in rows of earlier versions.
+        host: Host of the executor.
         memory_bytes: Its share, by ``state_bytes``, of the memory of the query's state; null if either was not
             measured.
     """

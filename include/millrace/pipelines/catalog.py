@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +22,6 @@ DEFAULTS = "_defaults.yaml"
 """File in a folder of specs with default sections for all of them."""
 OWN_KEYS = frozenset({"name", "script", "args"})
 """Keys that pipelines cannot share."""
-REMOVED = {
-    "level": "no longer has any effect",
-    "profile.operators": "is ignored: state partitions are measured live",
-    "placement.workers": "is ignored: state partitions are placed on the app's executors",
-    "placement.periods": "is ignored: state partitions are measured live",
-}
-"""Keys of former releases, and why they are no longer needed."""
-LOG = logging.getLogger(__name__)
 
 
 def spec_folders() -> list[Path]:
@@ -63,9 +53,8 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
             does not exist.
     """
     raw, defaults = _parsed(path, "Start with `name: <pipeline>`."), _defaults(path.parent)
-    kept = _without_removed(path, {**defaults, **raw})
     try:
-        spec = PipelineSpec.model_validate(_replaced(kept, variables or _variables()))
+        spec = PipelineSpec.model_validate(_replaced({**defaults, **raw}, variables or _variables()))
     except ValidationError as error:
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
@@ -131,26 +120,6 @@ def _defaults(folder: Path) -> Mapping[str, Any]:
             f"{path.name}: {own[0]}", defaults[own[0]], "keys that pipelines share", f"Remove `{own[0]}`."
         )
     return defaults
-
-
-def _without_removed(path: Path, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec's content without keys of former releases; warn once about each of them."""
-    kept = {key: dict(value) if isinstance(value, dict) else value for key, value in raw.items()}
-    for name, why in REMOVED.items():
-        *section, key = name.split(".")
-        holder = kept.get(section[0]) if section else kept
-        if isinstance(holder, dict) and key in holder:
-            del holder[key]
-            _warn_of_removed(path, name, why)
-    profile = raw.get("profile")
-    if isinstance(profile, dict) and "operators" in profile and not profile.get("stream"):
-        del kept["profile"]  # it had no other setting
-    return kept
-
-
-@cache
-def _warn_of_removed(path: Path, name: str, why: str) -> None:
-    LOG.warning("%s: `%s` %s. Remove it.", path.name, name, why)
 
 
 def _declared_name(path: Path) -> object:

@@ -57,7 +57,7 @@ def summary(backtest: Backtest) -> str:
 
 def summarise(backtest: Backtest, time: datetime, run_id: str | None) -> BacktestSummary:
     """Return what is kept of a replay in addition to its MLflow run."""
-    figures = {name: value for name, value in backtest.figures.items() if name != "looks"}
+    figures = backtest.figures
     return BacktestSummary(
         backtest.pipeline, time, backtest.tuner, backtest.options, summary(backtest), figures, run_id
     )
@@ -80,7 +80,6 @@ def plain(backtest: Backtest) -> Mapping[str, Any]:
         "figures": dict(backtest.figures),
         "downtime_s": backtest.downtime_s,
         "evaluations": evaluations,
-        "looks": evaluations,  # their former name, for one release
     }
 
 

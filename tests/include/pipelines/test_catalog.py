@@ -21,7 +21,6 @@ from millrace.places import PACKAGE
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
 PROFILE = {"source": "x", "time_column": "t", "stream": ["origin"]}
-OPERATORS = {"operators": [{"name": "plane", "key": ["tailnum"]}]}
 
 
 @pytest.fixture
@@ -272,32 +271,6 @@ def test_load_when_the_schedule_is_not_a_cron_expression_then_shows_one(folder: 
     problem = refused(written(folder, {**GOOD, "profile": {**PROFILE, "schedule": "61 * * * *"}}))
     assert (problem.value, problem.remedy) == ("61 * * * *", "Fix `profile.schedule`.")
     assert "*/10 * * * *" in problem.allowed
-
-
-def test_level_of_an_earlier_release_is_ignored_with_one_warning(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = written(folder, {**GOOD, "level": 2})
-    assert load(path) == load(path) == load(written(folder, GOOD, "orders2.yaml"))
-    assert [r.getMessage() for r in caplog.records] == ["orders.yaml: `level` no longer has any effect. Remove it."]
-
-
-def test_measuring_key_groups_is_ignored_with_a_warning_each(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    now = {**GOOD, "profile": PROFILE, "placement": {"options": {"budget": 3}}}
-    placement = {"options": {"budget": 3}, "workers": [1], "periods": 9}
-    path = written(folder, {**GOOD, "profile": {**PROFILE, **OPERATORS}, "placement": placement})
-    assert load(path) == load(path) == load(written(folder, now, "orders2.yaml"))
-    assert load(path).placement_options == {"budget": 3}
-    assert [r.getMessage() for r in caplog.records] == [
-        "orders.yaml: `profile.operators` is ignored: state partitions are measured live. Remove it.",
-        "orders.yaml: `placement.workers` is ignored: state partitions are placed on the app's executors. Remove it.",
-        "orders.yaml: `placement.periods` is ignored: state partitions are measured live. Remove it.",
-    ]
-
-
-def test_profile_of_operators_only_is_left_out(folder: Path) -> None:
-    operators_only = {"source": "x", "time_column": "t", **OPERATORS}
-    assert load(written(folder, {**GOOD, "profile": operators_only})).profile is None
 
 
 def test_placement_without_executors_is_refused_with_a_remedy(folder: Path) -> None:

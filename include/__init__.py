@@ -1,1 +1,0 @@
-"""Former names, in ``include.streaming``. The package is ``millrace``, beside this file."""
