@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from benchmarks.delays_app import PARTITIONS, DelaysApp, Feed, flight_rows
 from benchmarks.record import Record
+from millrace.control.batch_history import healthy
 from millrace.control.capacity import fit, heaviest, typical_parallelism
-from millrace.control.recent_batches import healthy
 from millrace.model.signals import Capacity
 from millrace.model.telemetry import BatchMetrics
 

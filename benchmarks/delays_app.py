@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from millrace.control.recent_batches import main_query, read_batches
+from millrace.control.batch_history import main_query, read_batches
 from millrace.drivers.submit import start
+from millrace.environment.spark_env import submit_options
 from millrace.lake.source_tables import SourceTable
 from millrace.lake.store import Lake
 from millrace.local.feeds.nycflights import flights
 from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
-from millrace.local.stack.spark_env import submit_options
 from millrace.model.deployment import AppDeployment
 from millrace.model.telemetry import BatchMetrics
 from millrace.run_folder.arguments import DriverArguments

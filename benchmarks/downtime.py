@@ -15,10 +15,10 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.record import Record, at_most
 from millrace.drivers.app_reconciler import Method
 from millrace.drivers.reconciler import Reconciler
+from millrace.environment.spark_env import submit_options
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
-from millrace.local.stack.spark_env import submit_options
 from millrace.model.decision import Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.master import LOCAL

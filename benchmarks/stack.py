@@ -15,8 +15,8 @@ import psutil
 
 from benchmarks.downtime import downtime
 from benchmarks.record import Record, at_most
+from millrace.environment.home import Home
 from millrace.local.stack import lifecycle, service_processes
-from millrace.local.stack.home import Home
 from millrace.local.stack.stack_record import StackRecord
 from millrace.places import REPO
 

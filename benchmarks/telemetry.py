@@ -42,7 +42,7 @@ def run(quick: bool) -> list[Record]:
     Raises:
         RuntimeError: If the driver ends with an error.
     """
-    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.environment.spark_env import driver_submit_conf, environment, spark_submit
 
     pairs, batches = (3, 8) if quick else (8, 16)
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:

@@ -159,7 +159,7 @@ def _shown_since(tables: ControlTables, chosen: str, span: Span, now: datetime) 
 
 def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[ExecutorRun]:
     """Return recent executors: the newest driver's running ones first, then ended ones, newest first."""
-    from millrace.lake.executors import executor_runs
+    from millrace.lake.executor_runs import executor_runs
 
     runs = executor_runs(tables.lake, chosen, now - EXECUTORS_SEEN)
     ended = sorted(runs, key=lambda run: run.ended or run.started, reverse=True)
@@ -170,12 +170,12 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
     """Return the cost of state partitions on their workers, if it was measured recently."""
-    from millrace.control.key_groups import key_groups
+    from millrace.control.partition_loads import partition_loads
     from millrace.reporting.heat_map import heat_maps
     from millrace.wiring import utc_now
 
     app = current.apps.get(spec.app) if spec and current else None
-    groups = key_groups(spec, tables.lake, utc_now()) if spec and app and app.executor else None
+    groups = partition_loads(spec, tables.lake, utc_now()) if spec and app and app.executor else None
     if groups is None or app is None:
         return {"heat_maps": [], "stateful_batch_s": None}
     return {"heat_maps": heat_maps(groups), "stateful_batch_s": groups.stateful_batch_s(app.slots_per_executor)}

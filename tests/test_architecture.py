@@ -20,6 +20,7 @@ OPTIMIZERS, PLUGINS, JOBS = "millrace.optimizers", "millrace.plugins", "millrace
 MAY_IMPORT = {
     "millrace.model": set(),
     "millrace.places": set(),
+    "millrace.environment": {"millrace.model", "millrace.places"},
     "millrace.lake": {"millrace.model", "millrace.places"},
     "millrace.atomic_file": {"millrace.model"},
     "millrace.run_folder": {"millrace.model", "millrace.atomic_file"},
@@ -32,12 +33,12 @@ MAY_IMPORT = {
     "millrace.runtime": {"millrace.model", "millrace.lake", "millrace.run_folder"},
     "millrace.joins": {"millrace.model", "millrace.lake", "millrace.atomic_file", "millrace.places"},
     "millrace.reporting": {"millrace.model", "millrace.lake", "millrace.control"},
-    "millrace.wiring": {*INSIDE, OPTIMIZERS},
+    "millrace.wiring": {*INSIDE - {"millrace.local"}, OPTIMIZERS},
     "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
     OPTIMIZERS: {"millrace.model"},
     JOBS: INSIDE,
-    PLUGINS: {*INSIDE, OPTIMIZERS},
-    "millrace.dags": {*INSIDE, OPTIMIZERS, PLUGINS},
+    PLUGINS: {*INSIDE - {"millrace.local"}, OPTIMIZERS},
+    "millrace.dags": {*INSIDE - {"millrace.local"}, OPTIMIZERS, PLUGINS},
     "benchmarks": {*INSIDE, OPTIMIZERS, PLUGINS, JOBS},
 }
 

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.simulation.placement import Floats, Ints
+from millrace.environment.spark_env import driver_submit_conf, environment, spark_submit
 from millrace.local.feeds.nycflights import DAYS, FIRST_DAY, data_folder, flights
-from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
 from millrace.model.errors import MillraceError
 from millrace.model.submit_options import conf_words
 

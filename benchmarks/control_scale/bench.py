@@ -28,13 +28,13 @@ from millrace.control.loop import ControlLoop
 from millrace.control.quality import DataDocs, QualityGate
 from millrace.control.spark_plant import SparkPlant
 from millrace.drivers.reconciler import Reconciler
+from millrace.environment.spark_env import submit_options
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import DecisionStore, new_decision_id
 from millrace.lake.memories import MemoryStore
 from millrace.lake.observations import ObservationStore
 from millrace.lake.store import Lake
 from millrace.local.stack.progress import step
-from millrace.local.stack.spark_env import submit_options
 from millrace.model.decision import Reconfiguration
 from millrace.model.signals import Observation
 from millrace.model.spec import PipelineSpec

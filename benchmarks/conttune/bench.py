@@ -27,7 +27,7 @@ from benchmarks.record import Record
 from benchmarks.seeds import first_run
 from benchmarks.targets import judged
 from benchmarks.threads import one_thread
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.local.stack.progress import say, step
 from millrace.optimizers.registry import create
 

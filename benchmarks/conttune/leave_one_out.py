@@ -16,7 +16,7 @@ Table = Mapping[int, Sequence[float]]
 
 Training = Mapping[str, Sequence[float]]
 Predict = Callable[[Training, int], float]
-"""Returns PA(p), rows per second, from columns ``parallelism`` and ``processing_ability``."""
+"""Returns PA(p), rows per second, from columns ``parallelism`` and ``throughput``."""
 
 
 def _flow(training: Training, p: int) -> float:
@@ -44,4 +44,4 @@ def errors(table: Table, predict: Predict) -> list[float]:
 
 def _training(means: Mapping[int, float], without: int) -> Training:
     kept = {p: mean for p, mean in means.items() if p != without}
-    return {"parallelism": [float(p) for p in kept], "processing_ability": list(kept.values())}
+    return {"parallelism": [float(p) for p in kept], "throughput": list(kept.values())}

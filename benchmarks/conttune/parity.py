@@ -115,7 +115,7 @@ def _operator(name: str, found: Measured) -> OperatorSignals:
         parallelism=1,
         rows_in_per_s=found.observed_in,
         useful_s_per_row=None if source else 1 / found.true_in,
-        processing_ability=None if source else found.true_in,
+        throughput=None if source else found.true_in,
         rows_out_per_s=found.observed_out,
-        output_ability=found.true_out,
+        output_throughput=found.true_out,
     )

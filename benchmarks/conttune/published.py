@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.data import folder
 
 WORKLOADS = "conttune_real_workloads.json"
-ABILITIES = "conttune_processing_ability_q1.json"
+ABILITIES = "conttune_throughput_q1.json"
 
 
 def workload(name: str) -> Sequence[float] | None:

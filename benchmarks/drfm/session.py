@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from millrace.local.stack.spark_env import driver_submit_conf, environment
+from millrace.environment.spark_env import driver_submit_conf, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

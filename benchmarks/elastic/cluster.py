@@ -12,8 +12,9 @@ from signal import SIGKILL
 
 import psutil
 
-from millrace.local.stack import loopback, secrets, service_processes, spark_cluster, spark_env
-from millrace.local.stack.home import Home
+from millrace.environment import spark_env
+from millrace.environment.home import Home
+from millrace.local.stack import loopback, secrets, service_processes, spark_cluster
 from millrace.local.stack.service import Service
 from millrace.model.submit_options import EmbeddedCluster, SubmitOptions
 from millrace.run_folder.process import ProcessId

@@ -22,8 +22,8 @@ from statistics import fmean
 from benchmarks.elastic.cluster import EXECUTOR
 from benchmarks.elastic.hpa import LOOK_S, Hpa, ProcessorUse
 from benchmarks.elastic.ratio import executors_for
+from millrace.control.batch_history import read_batches, sound
 from millrace.control.evaluation import NO_REQUEST, Request
-from millrace.control.recent_batches import read_batches, sound
 from millrace.lake.commit_follower import CommitFollower
 from millrace.lake.control_tables import ControlTables
 from millrace.model.deployment import Deployment

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from millrace.drivers.executors import CLUSTER, executor_conf, local_executor_conf
+from millrace.drivers.executor_conf import CLUSTER, executor_conf, local_executor_conf
 from millrace.model.deployment import Deployment
 from millrace.model.master import EMBEDDED, LOCAL
 from millrace.model.spec import PipelineSpec, Slots

@@ -14,12 +14,12 @@ from signal import SIGKILL
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.measure import Interval
-from millrace.control.recent_batches import read_batches, sound
+from millrace.control.batch_history import read_batches, sound
 from millrace.drivers.reconciler import Reconciler
+from millrace.environment.home import Home
+from millrace.environment.spark_env import MASTER_VARIABLE
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
-from millrace.local.stack.home import Home
-from millrace.local.stack.spark_env import MASTER_VARIABLE
 from millrace.model.decision import Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.spec import PipelineSpec

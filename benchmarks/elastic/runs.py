@@ -18,9 +18,9 @@ from benchmarks.elastic.methods import Method, first_deployment, spec_for
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.streams import Stream
 from benchmarks.latency.stages import waits_for_decisions
+from millrace.environment.home import Home
 from millrace.local.demo.comparison import compare, settled
 from millrace.local.demo.timeline import Timeline, read_timeline
-from millrace.local.stack.home import Home
 from millrace.model.decision import Outcome
 from millrace.model.master import LOCAL
 

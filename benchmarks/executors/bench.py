@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.record import Record, median
-from millrace.local.stack import spark_env
+from millrace.environment import spark_env
 
 JOB = Path(__file__).with_name("jvm_bound.py")
 DEFAULTS, QUICK_START = "JVM defaults", "quick-start options"

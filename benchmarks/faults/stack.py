@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from benchmarks.elastic.pipeline import wait_until
+from millrace.environment.home import Home
 from millrace.lake.control_tables import ControlTables
 from millrace.local.demo.demo_env import DemoEnv
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder import driver_records

@@ -17,13 +17,13 @@ from benchmarks.elastic.pipeline import READ_S, wait_until
 from benchmarks.faults.campaign import TICK_S, Campaign
 from benchmarks.faults.stack import PIPELINE, Stack
 from benchmarks.faults.stack_injection import FAULTS
+from millrace.environment.home import Home
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.local.demo.comparison import compare
 from millrace.local.demo.demo_env import DemoEnv
 from millrace.local.stack import lifecycle
 from millrace.local.stack.airflow_api import AirflowApi
-from millrace.local.stack.home import Home
 from millrace.local.stack.progress import say, step
 from millrace.pipelines.catalog import BUILT_IN, load
 from millrace.places import REPO

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.flink.programs import run
 from benchmarks.flink.unavailable import Unavailable
-from millrace.local.stack.jars import SHARE, JarSet
+from millrace.environment.jars import SHARE, JarSet
 from millrace.local.stack.spark_files import fetch_jars
 from millrace.model.errors import MillraceError
 

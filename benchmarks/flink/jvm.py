@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.flink import installation
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
 
 ANSWER_S = 60.0

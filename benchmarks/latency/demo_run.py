@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from benchmarks.elastic.cluster import ExecutorWatch
+from millrace.environment.home import Home
 from millrace.local.demo.demo_env import DemoEnv
 from millrace.local.stack import supervisor
-from millrace.local.stack.home import Home
 from millrace.local.stack.stack_record import StackRecord
 from millrace.places import REPO
 

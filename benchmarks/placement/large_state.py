@@ -13,7 +13,8 @@ from benchmarks.elastic.methods import Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.scripts.busy_state import ROWS_A_BATCH
 from benchmarks.placement.skew import SteadyRun, at_rest, measure, skewed
-from millrace.local.stack import java, spark_env
+from millrace.environment import spark_env
+from millrace.local.stack import java
 
 SOURCE = Path(__file__).with_name("SlowFileSystem.java")
 CONF: Mapping[str, str] = {

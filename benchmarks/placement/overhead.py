@@ -40,7 +40,7 @@ def overhead_records(seconds: float) -> list[Record]:
     Raises:
         RuntimeError: If the driver ends with an error.
     """
-    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.environment.spark_env import driver_submit_conf, environment, spark_submit
 
     with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder:
         conf = driver_submit_conf() | {

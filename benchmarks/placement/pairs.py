@@ -19,7 +19,7 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import Method
 from benchmarks.elastic.placement import grown
 from benchmarks.placement.skew import at_rest
-from millrace.lake.partitions import partition_runs
+from millrace.lake.partition_runs import partition_runs
 from millrace.model.placement_spec import Placement
 
 SCRIPT = Path(placement.__file__).with_name("scripts") / "paired_state.py"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from benchmarks.record import Record, at_most, percentiles
-from millrace.model.placement import Flows, KeyGroups
+from millrace.model.placement import Flows, PartitionLoads
 from millrace.optimizers.albic.cluster import cluster, plan_stages
 from millrace.optimizers.albic.optimizer import PLANNERS
 from millrace.optimizers.albic.options import PlacementOptions
@@ -51,10 +51,10 @@ def _plan(seed: int, paired: bool) -> tuple[float, float]:
     return seconds, target.batch_s(node) / target.bound_s() - 1
 
 
-def _groups(seed: int, paired: bool) -> KeyGroups:
+def _groups(seed: int, paired: bool) -> PartitionLoads:
     chance, half, now = np.random.default_rng(seed), PARTITIONS // 2, datetime.now(UTC)
     flows = Flows(tuple(range(half)), tuple(range(half, PARTITIONS)), (100_000,) * half, 0.02)
-    return KeyGroups(
+    return PartitionLoads(
         app="large",
         since=now,
         until=now,

@@ -14,9 +14,9 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE, Method
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import MANY, OURS, PLACED, SKIPPED_BATCHES, grown
-from millrace.lake.partitions import partition_runs
+from millrace.lake.partition_runs import partition_runs
 from millrace.model.decision import Action, Decision
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan
+from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, PlacementPlan
 from millrace.model.placement_spec import Placement
 from millrace.model.spec import PipelineSpec, Slots
 from millrace.model.telemetry import PartitionRun
@@ -195,12 +195,12 @@ def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
             changes = pipeline.tables.reconfigurations.recent(pipeline.spec.name)
             achieved = next((c.achieved for c in changes if c.decision_id == decision.decision_id), {})
             found = replace(found, plan=plan, achieved_s=achieved.get(STATEFUL_BATCH), evaluations=number)
-            groups = decisions[-1].signals and decisions[-1].signals.key_groups
+            groups = decisions[-1].signals and decisions[-1].signals.partition_loads
             return found if groups is None else replace(found, distance=load_distance(busy_s(groups, plan.workers)))
     return found
 
 
-def busy_s(groups: KeyGroups, workers: Sequence[int]) -> list[float]:
+def busy_s(groups: PartitionLoads, workers: Sequence[int]) -> list[float]:
     """Return how long a batch keeps each worker busy, seconds."""
     on = list(zip(groups.worker, groups.busy_s, strict=True))
     return [sum(needed_s for worker, needed_s in on if worker == number) for number in workers]

@@ -112,7 +112,7 @@ class MicroBatchSignals:
                     parallelism=ran,
                     rows_in_per_s=rows / period,
                     useful_s_per_row=ran / measured if measured else None,
-                    processing_ability=measured,
+                    throughput=measured,
                 )
             )
         return tuple(found)

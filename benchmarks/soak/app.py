@@ -13,9 +13,9 @@ from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
-from millrace.runtime.executors.agent import ExecutorAgent
-from millrace.runtime.executors.allocation import Allocation, Executor, Lifetime
-from millrace.runtime.executors.placement import Partition, StatePlacement
+from millrace.runtime.agent.agent import ExecutorAgent
+from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
+from millrace.runtime.agent.placement import Partition, StatePlacement
 
 BATCH_S, BATCHES_A_COMMIT = 5.0, 4
 FIXED_S = 0.4

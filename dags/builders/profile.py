@@ -57,7 +57,7 @@ def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
 
 def _with_delta(context: Any) -> None:
     """Complete the operator with this machine's jars, interpreter and Spark home."""
-    from millrace.local.stack.spark_env import driver_submit_conf, environment
+    from millrace.environment.spark_env import driver_submit_conf, environment
 
     operator = context["task"]
     operator.conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}

@@ -41,7 +41,7 @@ def lake_uri() -> str:
     Raises:
         MillraceError: If the variable names neither.
     """
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
     from millrace.model.errors import MillraceError
 
     named = os.environ.get(LAKE_VARIABLE)
@@ -101,7 +101,7 @@ def delete_old_logs() -> int:
         MillraceError: If the variable is not a number of days.
     """
     from millrace.drivers import driver_log
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
 
     days = keep_days("logs", LOGS_DAYS)
     return 0 if days is None else driver_log.expire(Home.from_env().logs / "drivers", utc_now() - timedelta(days=days))
@@ -144,7 +144,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
     from millrace.control.loop import ControlLoop
     from millrace.control.quality import DataDocs, QualityGate
     from millrace.control.spark_plant import SparkPlant
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
     from millrace.model.protocols import HasModel
     from millrace.optimizers.registry import all_of
     from millrace.reporting.tracker import MlflowTracker
@@ -174,7 +174,7 @@ def reconciler_for(
     """Return what makes a pipeline run its latest Deployment: its own reconciler, or one that waits for the runner."""
     if os.environ.get(RUNNER_VARIABLE):
         from millrace.drivers.delegated_reconciler import DelegatedReconciler
-        from millrace.local.stack.home import Home
+        from millrace.environment.home import Home
 
         return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
     return own_reconciler(spec, tables, secret_of)
@@ -183,8 +183,8 @@ def reconciler_for(
 def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:
     """Return the reconciler that starts and stops drivers as processes on this machine."""
     from millrace.drivers.reconciler import Reconciler
-    from millrace.local.stack.home import Home
-    from millrace.local.stack.spark_env import submit_options
+    from millrace.environment.home import Home
+    from millrace.environment.spark_env import submit_options
 
     home, options = Home.from_env(), replace(submit_options(), secret_of=secret_of)
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", options)
@@ -192,7 +192,7 @@ def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretO
 
 def drivers_here() -> Path | None:
     """Return the run folder of drivers that are processes on this machine; None if a runner owns them."""
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
 
     return None if os.environ.get(RUNNER_VARIABLE) else Home.from_env().run / "drivers"
 
@@ -200,7 +200,7 @@ def drivers_here() -> Path | None:
 def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     """Return why a pipeline does not run as its newest Deployment wants; None if all is well."""
     from millrace.drivers import app_drivers, delegated_reconciler
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
 
     home = Home.from_env()
     run_dir = home.run / "drivers"
@@ -211,7 +211,7 @@ def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
 
 def query_failures(pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:
     """Return the queries that failed while the drivers that serve a pipeline's apps continued."""
-    from millrace.local.stack.home import Home
+    from millrace.environment.home import Home
     from millrace.run_folder import driver_records
 
     return driver_records.query_failures(Home.from_env().run / "drivers", pipeline, apps)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from millrace.model.placement import KeyGroups, makespan_s
+from millrace.model.placement import PartitionLoads, makespan_s
 from millrace.optimizers.albic.last_worker import Stage, relieve
 from millrace.optimizers.albic.limits import LEAST_MB, MB, held, left_by_others, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
@@ -123,7 +123,9 @@ class Cluster:
         return np.maximum(self.problem.load - saved, 0.0)
 
 
-def cluster(groups: KeyGroups, located: Sequence[int], workers: int, cores: int, options: PlacementOptions) -> Cluster:
+def cluster(
+    groups: PartitionLoads, located: Sequence[int], workers: int, cores: int, options: PlacementOptions
+) -> Cluster:
     """Return the planned cluster.
 
     Executors beyond those that hold state are new and empty, with the lowest free numbers. If there are to be fewer,
@@ -271,7 +273,7 @@ def _is_allowed(problem: Problem, node: Ints) -> bool:
     return problem.caps is None or bool((held(problem.caps, node) <= problem.caps.limit).all())
 
 
-def _pairs(groups: KeyGroups, options: PlacementOptions) -> Pairs:
+def _pairs(groups: PartitionLoads, options: PlacementOptions) -> Pairs:
     flows = groups.flows
     measured = flows.s_per_mb or 0.0
     s_per_mb = measured if options.remote_s_per_mb is None else options.remote_s_per_mb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.model.placement import KeyGroups, PlacementPlan, Speeds
+from millrace.model.placement import PartitionLoads, PlacementPlan, Speeds
 from millrace.optimizers.albic.limits import MB
 
 OPTIMAL = "optimal"
@@ -41,7 +41,7 @@ def _speeds(speeds: Speeds) -> str:
     return "".join(f"; executor {worker} runs at {speed:.1f} times the mean speed" for worker, speed in known)
 
 
-def explain_skew(groups: KeyGroups, heaviest: int, share: float, least_s: float) -> str:
+def explain_skew(groups: PartitionLoads, heaviest: int, share: float, least_s: float) -> str:
     """Describe skew that no placement fixes."""
     hot = ", ".join(f"{name} ({100 * of_all:.0f} %)" for name, of_all in groups.hot)
     streams = f"; the streams with the most rows are {hot}" if hot else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from millrace.model.errors import MillraceError
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import PartitionLoads
 from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Caps, Floats, Ints
@@ -17,7 +17,7 @@ LEAST_MB = 1e-6
 """Stands for no state, and for no room."""
 
 
-def limits(groups: KeyGroups, speed: Floats, cores: int, options: PlacementOptions) -> Caps | None:
+def limits(groups: PartitionLoads, speed: Floats, cores: int, options: PlacementOptions) -> Caps | None:
     """Return the limits that options set; None if they set none.
 
     Args:
@@ -74,5 +74,5 @@ def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:
     if any(size is None for size in sizes):
         options = "cost: state, max_state_mb and max_memory_mb"
         remedy = f"Leave {options} out of placement.options, or wait for the next measurement (once per minute)."
-        raise MillraceError(f"key_groups.{name}", None, "a size for every partition", remedy)
+        raise MillraceError(f"partition_loads.{name}", None, "a size for every partition", remedy)
     return np.array(sizes, dtype=float) / MB

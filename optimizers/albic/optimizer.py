@@ -18,7 +18,7 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups, PlacementPlan, other_keys_are_hot
+from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, PlacementPlan, other_keys_are_hot
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
@@ -58,7 +58,7 @@ class Albic:
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Propose an executor for each state partition, with reasons; remember which were moved, and when."""
-        groups = signals.key_groups
+        groups = signals.partition_loads
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
             return Proposal(NAME, (), NOT_MEASURED, ""), memory
@@ -88,7 +88,7 @@ class Albic:
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
 
-    def plan(self, groups: KeyGroups, app: AppDeployment, cores: int) -> PlacementPlan:
+    def plan(self, groups: PartitionLoads, app: AppDeployment, cores: int) -> PlacementPlan:
         """Return the best placement within the budget, whether or not it is worth its moves.
 
         Args:
@@ -102,12 +102,12 @@ class Albic:
         target = cluster(groups, _workers(groups, app), app.executors, cores, self.options)
         return self._polished(groups, target, self._planned(groups, target, NOTHING), NOTHING)
 
-    def _planned(self, groups: KeyGroups, target: Cluster, fixed: Ints) -> PlacementPlan:
+    def _planned(self, groups: PartitionLoads, target: Cluster, fixed: Ints) -> PlacementPlan:
         planner = PLANNERS[self.options.method]
         node, stage = plan_stages(target, lambda problem: planner(problem, self.options.seed), fixed)
         return self._describe(groups, target, node, stage)
 
-    def _polished(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
+    def _polished(self, groups: PartitionLoads, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
         """Return the plan as short as CP-SAT can make it, if there is anything to gain."""
         if not self.options.polish or plan.gap_ratio < LEAST_GAP:
             return plan
@@ -121,7 +121,7 @@ class Albic:
         return replace(self._describe(groups, target, node, ", ".join(stages)), followed_s=plan.followed_s)
 
     def _first_of_several(
-        self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
+        self, groups: PartitionLoads, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
     ) -> PlacementPlan | None:
         """Return a plan that is not worth its own moves, if it starts a larger plan that is worth all of them."""
         problem = target.problem
@@ -133,7 +133,9 @@ class Albic:
         pays = self._pays(groups, target, whole, memory, plans)
         return replace(plan, followed_s=whole.batch_after_s) if pays else None
 
-    def _pays(self, groups: KeyGroups, target: Cluster, plan: PlacementPlan, memory: Memory, plans: int = 1) -> bool:
+    def _pays(
+        self, groups: PartitionLoads, target: Cluster, plan: PlacementPlan, memory: Memory, plans: int = 1
+    ) -> bool:
         """Return whether a plan, made of several, saves more than its moves cost and than measurement errors."""
         gain_s, whole_s = plan.batch_before_s - plan.batch_after_s, max(plan.batch_before_s, groups.batch_s or 0.0)
         moved = np.array(plan.before) != np.array(plan.after)
@@ -141,7 +143,7 @@ class Albic:
         doubt_s = (number(memory.get(DOUBT), 0.0) or 0.0) * plan.batch_before_s
         return plan.moves > 0 and gain_s > max(plans * self.options.worth * whole_s, SURE * error_s, doubt_s)
 
-    def _fixed(self, groups: KeyGroups, memory: Memory, now: datetime, must: bool) -> Ints:
+    def _fixed(self, groups: PartitionLoads, memory: Memory, now: datetime, must: bool) -> Ints:
         """Return the groups that were moved recently."""
         moved = {} if must else self._moved(memory, now)
         keys = _keys(groups.operator, groups.partition)
@@ -161,7 +163,7 @@ class Albic:
         since = (now - timedelta(seconds=self.options.rest_s)).isoformat()
         return {key: time for key, time in stored.items() if isinstance(time, str) and time > since}
 
-    def _describe(self, groups: KeyGroups, target: Cluster, node: Ints, stage: str) -> PlacementPlan:
+    def _describe(self, groups: PartitionLoads, target: Cluster, node: Ints, stage: str) -> PlacementPlan:
         problem = target.problem
         sizes = [groups.state_bytes[k] for k in problem.moved(node)]
         return PlacementPlan(
@@ -186,7 +188,7 @@ class Albic:
         )
 
 
-def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float) -> Memory:
+def _with_doubt(memory: Memory, groups: PartitionLoads, version: int, found_s: float) -> Memory:
     """Return the memory with the share by which the last plan missed, once it was carried out and measured.
 
     The best of many plans is usually one that its figures flatter. Without this doubt, plans would move partitions
@@ -203,7 +205,7 @@ def _with_doubt(memory: Memory, groups: KeyGroups, version: int, found_s: float)
     return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 
 
-def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
+def _stay(groups: PartitionLoads, target: Cluster) -> Proposal:
     """Return the proposal to leave everything as it is, with a note on skew that no placement can fix."""
     for stage in target.stages:
         load = target.problem.load[stage]
@@ -216,7 +218,7 @@ def _stay(groups: KeyGroups, target: Cluster) -> Proposal:
     return Proposal(NAME, (), BALANCED, "")
 
 
-def _workers(groups: KeyGroups, app: AppDeployment) -> tuple[int, ...]:
+def _workers(groups: PartitionLoads, app: AppDeployment) -> tuple[int, ...]:
     """Return the executor of each group: the one in the Deployment, otherwise as measured."""
     named = (_named(app, *key) for key in zip(groups.operator, groups.partition, strict=True))
     return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.worker, strict=True))
@@ -227,7 +229,7 @@ def _named(app: AppDeployment, operator: str, partition: int) -> int:
     return workers[partition] if partition < len(workers) else NOWHERE
 
 
-def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
+def _must_move(groups: PartitionLoads, app: AppDeployment) -> bool:
     """Return whether the placement in force names more executors than planned, or leaves out new ones."""
     named = {worker for operator in groups.operator for worker in app.placement.get(operator, ())} - {NOWHERE}
     if not named:  # a placement for a former query does not count
@@ -236,7 +238,7 @@ def _must_move(groups: KeyGroups, app: AppDeployment) -> bool:
     return len(named) > app.executors or len(named) < min(app.executors, useful)
 
 
-def _changes(groups: KeyGroups, app: AppDeployment, target: Cluster, node: Sequence[int]) -> tuple[Change, ...]:
+def _changes(groups: PartitionLoads, app: AppDeployment, target: Cluster, node: Sequence[int]) -> tuple[Change, ...]:
     every = (
         Change(groups.app, PLACEMENT, _named(app, operator, partition), target.workers[at], operator, None, partition)
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)

@@ -279,11 +279,11 @@ class DagConformance(TunerConformance):
         [
             {"rows_in_per_s": -1.0},
             {"rows_in_per_s": math.nan},
-            {"processing_ability": 0.0},
-            {"processing_ability": math.inf},
-            {"processing_ability": 5e-324},
+            {"throughput": 0.0},
+            {"throughput": math.inf},
+            {"throughput": 5e-324},
             {"rows_in_per_s": 1e300},
-            {"output_ability": -2.0},
+            {"output_throughput": -2.0},
             {"busy_ratio": 7.0},
             {"backpressured_ratio": -0.5},
             {"parallelism": 0},
@@ -309,8 +309,8 @@ class DagConformance(TunerConformance):
         ability = st.sampled_from([1e-9, 1.0, 1e15])
         seen, current = healthy_dag()
         for name in ("lines", "split", "count"):
-            own = {figure: data.draw(edge) for figure in ("rows_in_per_s", "output_ability", "rows_out_per_s")}
-            extreme = ("arrival_rows_per_s", edge) if name == "lines" else ("processing_ability", ability)
+            own = {figure: data.draw(edge) for figure in ("rows_in_per_s", "output_throughput", "rows_out_per_s")}
+            extreme = ("arrival_rows_per_s", edge) if name == "lines" else ("throughput", ability)
             seen = with_operator(seen, name, **own, **{extreme[0]: data.draw(extreme[1])})
         links = tuple(replace(e, rows_per_s=data.draw(edge)) for e in seen.apps[0].edges)
         app = replace(
@@ -359,6 +359,6 @@ def with_operator(seen: Signals, name: str, **figures: Any) -> Signals:
 def _without_figures(operator: OperatorSignals, missing: str) -> OperatorSignals:
     if missing in ("rates", "all"):
         operator = replace(
-            operator, rows_in_per_s=None, rows_out_per_s=None, output_ability=None, arrival_rows_per_s=None
+            operator, rows_in_per_s=None, rows_out_per_s=None, output_throughput=None, arrival_rows_per_s=None
         )
-    return replace(operator, processing_ability=None) if missing in ("abilities", "all") else operator
+    return replace(operator, throughput=None) if missing in ("abilities", "all") else operator

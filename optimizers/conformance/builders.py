@@ -108,10 +108,10 @@ def operator(name: str, p: int | None, rate: float | None, ability: float | None
         "parallelism": p,
         "rows_in_per_s": rate,
         "useful_s_per_row": None,
-        "processing_ability": ability,
-        "processing_ability_error": 0.0,
+        "throughput": ability,
+        "throughput_error": 0.0,
         "rows_out_per_s": rate,
-        "output_ability": ability,
+        "output_throughput": ability,
         "busy_ratio": busy,
         "backpressured_ratio": 0.0,
     }
@@ -121,7 +121,7 @@ def operator(name: str, p: int | None, rate: float | None, ability: float | None
 def source(name: str, arrival: float | None, emitted: float | None = None, **changes: Any) -> OperatorSignals:
     """Return a source that passes on all that arrives, or the given rate."""
     rate = arrival if emitted is None else emitted
-    values = {"output_ability": arrival, "arrival_rows_per_s": arrival, "backlog_rows": 0, "busy_ratio": None}
+    values = {"output_throughput": arrival, "arrival_rows_per_s": arrival, "backlog_rows": 0, "busy_ratio": None}
     return operator(name, None, rate, None, **(values | changes))
 
 

@@ -16,7 +16,7 @@ from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.deployment import Deployment, ExecutorSize
 from millrace.model.join import JoinSettings, JoinSignals
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import PartitionLoads
 from millrace.model.signals import Bounds, Edge, Objective, Signals
 from millrace.optimizers.conformance.builders import (
     APP,
@@ -108,7 +108,7 @@ def dags(draw: st.DrawFn) -> Situation:
     for name in sized:
         known = history[name].get(parallelism[name])
         ability = draw(st.none() | st.floats(1, 5000)) if known is None else known[-1] * draw(st.floats(0.95, 1.05))
-        changes = {"busy_ratio": draw(RATIOS), "backpressured_ratio": draw(RATIOS), "output_ability": draw(RATES)}
+        changes = {"busy_ratio": draw(RATIOS), "backpressured_ratio": draw(RATIOS), "output_throughput": draw(RATES)}
         operators.append(operator(name, draw(st.none() | st.just(parallelism[name])), draw(RATES), ability, **changes))
     for name in sources.split():
         operators.append(source(name, draw(RATES), draw(RATES), backpressured_ratio=draw(RATIOS)))
@@ -138,11 +138,11 @@ def healthy_dag() -> Situation:
 
 
 @st.composite
-def key_groups(draw: st.DrawFn) -> Situation:
+def partition_loads(draw: st.DrawFn) -> Situation:
     """Draw up to 12 state partitions of two operators on some of up to 4 executors, or none."""
     n, executors = draw(st.integers(0, 12)), draw(st.integers(1, 4))
     seconds = st.floats(0, 100)
-    groups = KeyGroups(
+    groups = PartitionLoads(
         app=APP,
         since=NOON - timedelta(minutes=1),
         until=NOON,
@@ -158,7 +158,7 @@ def key_groups(draw: st.DrawFn) -> Situation:
     placed = draw(st.sampled_from([{}, {"plane/0": tuple(draw(st.integers(-1, 4)) for _ in range(n))}]))
     seen, current = signals(app_signals(executors, 100.0, None)), deployment(executors)
     app = replace(current.apps[APP], executor=draw(st.sampled_from([ExecutorSize(1, 1024), None])), placement=placed)
-    seen = replace(seen, key_groups=draw(st.sampled_from([groups, groups, None])))
+    seen = replace(seen, partition_loads=draw(st.sampled_from([groups, groups, None])))
     return seen, replace(current, apps={APP: app})
 
 

@@ -46,10 +46,10 @@ OF_APP: Limits = {
 OF_CAPACITY: Limits = {"fixed_s": RATE, "rows_per_s_error": RATE, "rows_per_s": ABILITY, "parallelism": LEVEL}
 OF_OPERATOR: Limits = {
     **ARRIVAL,
-    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "output_ability", "processing_ability_error"), RATE),
+    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "output_throughput", "throughput_error"), RATE),
     **dict.fromkeys(("backpressured_ratio", "busy_ratio"), RATIO),
     "parallelism": LEVEL,
-    "processing_ability": ABILITY,
+    "throughput": ABILITY,
 }
 OF_EDGE: Limits = {"rows_per_s": RATE}
 

@@ -15,8 +15,8 @@ from millrace.model import row_wait
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.contingency import Contingency
 from millrace.optimizers.conttune import waves
-from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.demand import Demand
+from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.scaling_step import LIFT
 
 FOR_S = 2.0

@@ -59,7 +59,7 @@ def rescale(observations: Sequence[Observation], shifts: Sequence[Shift]) -> lis
         return list(observations)
     factors = [math.prod(s.factor for s in shifts if o.time < s.at) for o in observations]
     return [
-        replace(o, processing_ability=o.processing_ability * factor, noise=o.noise * factor)
+        replace(o, throughput=o.throughput * factor, noise=o.noise * factor)
         for o, factor in zip(observations, factors, strict=True)
     ]
 
@@ -89,9 +89,9 @@ def update_drift(
     if here is None:
         return drift  # a surprise at a new level only shows what the model does not know
     mean, sd = here.ability, here.error / here.ability
-    factor = measured.processing_ability / mean
+    factor = measured.throughput / mean
     scatter = relative_scatter(recent_by_level(points, options.top_k).values())
-    scale = math.hypot(max(measured.noise / measured.processing_ability, scatter), sd)
+    scale = math.hypot(max(measured.noise / measured.throughput, scatter), sd)
     if math.log(factor) < -SURPRISE_WHEN_SHORT * scale and short:
         return drift.with_shift(Shift(begin, factor))
     suspects = drift.suspects if drift.suspects and _agrees(drift.suspects[0].factor, factor, scale) else ()

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from millrace.model import row_wait
 from millrace.model.arrival import arrival_phrase
-from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.goal import sentence as say
 from millrace.optimizers.conttune.goal import unmet_goal
 from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
 
@@ -34,7 +34,7 @@ def explain(
     effect = predict(context, target)
     slack = {"slack": percent(context.options.slack if least is None else least)}
     sentence = message(reason, {**levels, **slack, **_load_details(context, target, effect), **_pays(context, pays)})
-    sentence += _of_bursts(context, target, effect["processing_ability_rows_per_s"])
+    sentence += _of_bursts(context, target, effect["throughput_rows_per_s"])
     if (unmet := unmet_goal(context)) is not None:
         sentence += f" {say(unmet, context.demand.objective.max_lag_s)}"
     if target == context.now:
@@ -50,7 +50,7 @@ def predict(context: OperatorContext, target: int) -> Mapping[str, float]:
         A batch that keeps up takes D = o + lambda D / PA, so D = o / (1 - rho); :mod:`millrace.model.row_wait`.
     """
     ability = context.ability_now if target == context.now else context.curve.at(target)
-    effect = {"processing_ability_rows_per_s": ability}
+    effect = {"throughput_rows_per_s": ability}
     if ability > 0:
         rho = context.rate / ability
         effect["utilisation_ratio"] = rho
@@ -93,7 +93,7 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
 
 
 def _load_details(context: OperatorContext, target: int, effect: Mapping[str, float]) -> Mapping[str, str]:
-    load, ability = context.demand, effect["processing_ability_rows_per_s"]
+    load, ability = context.demand, effect["throughput_rows_per_s"]
     sustains = load.sustainable(ability, target)
     sustains_now = load.sustainable(context.ability_now, context.effective)
     return {

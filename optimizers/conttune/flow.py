@@ -24,7 +24,6 @@ from millrace.model.signals import Observation, Signals
 from millrace.optimizers.conttune.arrival import ahead, at_mean, at_rate, fluctuation, rate_at_end
 from millrace.optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
 from millrace.optimizers.conttune.bursts import Bursts, find_bursts
-from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.contingency import plan_contingencies
 from millrace.optimizers.conttune.course import Course
 from millrace.optimizers.conttune.demand import build_demand
@@ -32,6 +31,7 @@ from millrace.optimizers.conttune.drift import rescale, update_drift
 from millrace.optimizers.conttune.explain import explain
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, count
+from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import Prospect
 from millrace.optimizers.conttune.ratios import find_needs, learn_ratios
@@ -59,7 +59,7 @@ class Flow(BaseTuner[FlowOptions]):
         """Return the scikit-learn estimator of PA(p) for a Proposal's ``training``, as the decision used it.
 
         Args:
-            training: Columns ``parallelism`` and ``processing_ability``, optionally ``noise``.
+            training: Columns ``parallelism`` and ``throughput``, optionally ``noise``.
         """
         return estimator(training, self.options)
 
@@ -238,6 +238,6 @@ def _measured(operator: Operator, time: datetime) -> Observation | None:
 def _usable_by_operator(observations: Sequence[Observation]) -> Mapping[str, list[Observation]]:
     usable: dict[str, list[Observation]] = {}
     for o in observations:
-        if o.parallelism >= 1 and is_possible(o.processing_ability) and 0 <= o.noise <= LARGEST:
+        if o.parallelism >= 1 and is_possible(o.throughput) and 0 <= o.noise <= LARGEST:
             usable.setdefault(o.operator, []).append(o)
     return usable

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from millrace.model import row_wait
 from millrace.optimizers.conttune import waves
-from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.demand import Demand
 from millrace.optimizers.conttune.messages import count, number
+from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.surrogate import draw_curve
 
 MET = 1.05

@@ -36,7 +36,7 @@ class Operator:
         ability: Processing ability measured in this period, rows per second.
         ability_at: The p of that measurement.
         ability_error: Its standard error, >= 0.
-        output_ability: DS2's true output rate, rows per second.
+        output_throughput: DS2's true output rate, rows per second.
         busy_ratio: Share of its slots' time that was useful, 0..1.
         backpressured_ratio: Share of time in which it could not work, or could not keep up, 0..1.
         samples: Batches or periods behind the ability.
@@ -56,7 +56,7 @@ class Operator:
     ability: float | None
     ability_at: int | None
     ability_error: float
-    output_ability: float | None
+    output_throughput: float | None
     busy_ratio: float | None
     backpressured_ratio: float | None
     samples: int = 1
@@ -162,7 +162,7 @@ def whole_app(app: AppSignals) -> Operator:
         ability=capacity.rows_per_s if capacity else None,
         ability_at=capacity.parallelism if capacity else None,
         ability_error=capacity.rows_per_s_error if capacity else 0.0,
-        output_ability=None,
+        output_throughput=None,
         busy_ratio=app.slot_busy_ratio,
         backpressured_ratio=app.backpressured_ratio,
         samples=capacity.batches if capacity else 0,
@@ -180,10 +180,10 @@ def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
         ran=measured.parallelism,
         rate=measured.rows_in_per_s,
         arrival=measured.arrival_rows_per_s,
-        ability=measured.processing_ability,
+        ability=measured.throughput,
         ability_at=measured.parallelism,
-        ability_error=measured.processing_ability_error or 0.0,
-        output_ability=measured.output_ability,
+        ability_error=measured.throughput_error or 0.0,
+        output_throughput=measured.output_throughput,
         busy_ratio=measured.busy_ratio,
         backpressured_ratio=measured.backpressured_ratio,
         recent_arrival=measured.arrival_recent_rows_per_s,

@@ -90,7 +90,7 @@ def relative_scatter(groups: Iterable[Sequence[Observation]]) -> float:
     gaps: list[float] = []
     freedom = 0
     for group in groups:
-        logs = np.log([o.processing_ability for o in group])
+        logs = np.log([o.throughput for o in group])
         gaps += np.abs(logs[:, None] - logs)[np.triu_indices(len(logs), 1)].tolist()
         freedom += len(logs) - 1
     if not gaps:
@@ -107,10 +107,10 @@ def newest_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 
 def training_columns(levels: Sequence[Level]) -> Columns:
-    """Return levels as a surrogate's training: columns ``parallelism``, ``processing_ability``, ``noise``."""
+    """Return levels as a surrogate's training: columns ``parallelism``, ``throughput``, ``noise``."""
     return {
         "parallelism": tuple(float(level.parallelism) for level in levels),
-        "processing_ability": tuple(level.ability for level in levels),
+        "throughput": tuple(level.ability for level in levels),
         "noise": tuple(level.error for level in levels),
     }
 
@@ -144,7 +144,7 @@ def _is_flat(a: Level, b: Level, options: FlowOptions) -> bool:
 
 
 def _level(parallelism: int, recent: Sequence[Observation], scatter: float) -> Level:
-    ability = median(o.processing_ability for o in recent)
+    ability = median(o.throughput for o in recent)
     own_error = math.sqrt(sum(o.noise**2 for o in recent) / len(recent))
     error = max(own_error, scatter * ability) / math.sqrt(len(recent))
     return Level(parallelism, ability, error, recent[-1].time)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals
-from millrace.optimizers.conttune.context import OperatorContext
 from millrace.optimizers.conttune.explain import why_too_small
 from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import PayBack, Prospect
 from millrace.optimizers.conttune.state import SAME_RATE, AppState

@@ -182,7 +182,7 @@ def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
 def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
     expected = choice.ability if target == choice.now else choice.expected
     predicted = {
-        "processing_ability_rows_per_s": expected,
+        "throughput_rows_per_s": expected,
         "utilisation_ratio": utilisation(choice.rate, expected),
     }
     reason = choice.reason or _plain_reason(target, choice.now)

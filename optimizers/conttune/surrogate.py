@@ -79,7 +79,7 @@ def fit(training: Training, options: FlowOptions | None = None) -> Surrogate:
     """Fit the surrogate.
 
     Args:
-        training: Training ``parallelism`` (>= 1), ``processing_ability`` (> 0, rows per second) and optionally
+        training: Training ``parallelism`` (>= 1), ``throughput`` (> 0, rows per second) and optionally
             ``noise`` (standard error, rows per second), of equal length >= 1: a Proposal's ``training``.
         options: ``exponent`` and ``exponent_sd``.
     """
@@ -164,7 +164,7 @@ def draw_curve(
 
 def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Array]:
     """Return x, y and the variances of y, the anchor included."""
-    p, ability = (np.asarray(training[name], dtype=float) for name in ("parallelism", "processing_ability"))
+    p, ability = (np.asarray(training[name], dtype=float) for name in ("parallelism", "throughput"))
     noise = np.asarray(training.get("noise", np.zeros_like(p)), dtype=float)
     x, y = np.log(p), np.log(ability)
     anchor = x.max() + ANCHOR_DISTANCE

@@ -16,7 +16,7 @@ SLOTS = 4
 def spark() -> Iterator[object]:
     from pyspark.sql import SparkSession
 
-    from millrace.local.stack.spark_env import driver_submit_conf, environment
+    from millrace.environment.spark_env import driver_submit_conf, environment
 
     os.environ.update({k: v for k, v in environment().items() if k.startswith(("PYSPARK", "SPARK"))})
     builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("tests")

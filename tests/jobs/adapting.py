@@ -13,8 +13,9 @@ import pytest
 from millrace import wiring
 from millrace.control.launch import launch
 from millrace.control.loop import ControlLoop
-from millrace.local.stack import loopback, secrets, service_processes, spark_env
-from millrace.local.stack.home import Home
+from millrace.environment import spark_env
+from millrace.environment.home import Home
+from millrace.local.stack import loopback, secrets, service_processes
 from millrace.local.stack.spark_cluster import cluster_services, master_url, write_config
 from millrace.model.decision import Decision, Outcome, Reconfiguration
 from millrace.model.deployment import AppDeployment, Deployment

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from millrace.drivers import submit
 from millrace.drivers.submit import SubmitOptions
+from millrace.environment.spark_env import submit_options
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
-from millrace.local.stack.spark_env import submit_options
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.run_folder import driver_records
 from millrace.run_folder.arguments import DriverArguments

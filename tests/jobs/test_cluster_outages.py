@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.local.stack import loopback, secrets, spark_cluster, spark_env
-from millrace.local.stack.home import Home
+from millrace.environment import spark_env
+from millrace.environment.home import Home
+from millrace.local.stack import loopback, secrets, spark_cluster
 from millrace.local.stack.service import Service
 from millrace.model.deployment import ExecutorSize
 from millrace.model.master import EMBEDDED

@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from millrace import wiring
+from millrace.environment.jars import CONNECTORS
 from millrace.local.feeds.kafka_broker import KafkaBroker, stop
-from millrace.local.stack.jars import CONNECTORS
 from millrace.local.stack.setup import ensure_jars
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Action, Outcome, Reconfiguration

@@ -45,7 +45,7 @@ def test_main_does_not_wait_for_another_job_of_the_pipeline(tmp_path: Path, caps
 
 @pytest.mark.spark
 def test_job_when_submitted_then_writes_its_table(tmp_path: Path) -> None:
-    from millrace.local.stack.spark_env import driver_submit_conf, environment, spark_submit
+    from millrace.environment.spark_env import driver_submit_conf, environment, spark_submit
 
     start = datetime(2013, 1, 1, tzinfo=UTC)
     rows = pa.table(

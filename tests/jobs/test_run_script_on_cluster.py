@@ -16,10 +16,10 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from millrace.lake.executors import executor_runs
-from millrace.lake.partitions import partition_runs
+from millrace.environment import spark_env
+from millrace.lake.executor_runs import executor_runs
+from millrace.lake.partition_runs import partition_runs
 from millrace.lake.store import Lake
-from millrace.local.stack import spark_env
 from millrace.model.deployment import ExecutorSize
 from millrace.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.local.stack import spark_env
+from millrace.environment import spark_env
 from tests.jobs.totals import follow_load
 from tests.yarn.cluster import yarn_cluster
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from millrace.model.deployment import ExecutorSize
 from millrace.optimizers.conformance import DagConformance, OptimizerConformance
 from millrace.optimizers.conformance.builders import APP, app_signals, deployment, signals
-from millrace.optimizers.conformance.situations import Situation, joins, key_groups, streams
+from millrace.optimizers.conformance.situations import Situation, joins, partition_loads, streams
 from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from millrace.optimizers.esj.options import EsjOptions
 from millrace.optimizers.registry import BUILT_IN, Role
@@ -99,7 +99,7 @@ class TestAlbic(OptimizerConformance):
     name = "albic"
     role = Role.PLACEMENT
     fields = frozenset({"placement"})
-    situations = key_groups()
+    situations = partition_loads()
 
 
 class TestDrfm(OptimizerConformance):

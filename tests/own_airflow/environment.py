@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.local.stack.jars import VENV
+from millrace.environment.jars import VENV
 from millrace.places import REPO
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "include", "optimizers", "plugins", "dags", "jobs")

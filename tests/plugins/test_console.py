@@ -25,7 +25,7 @@ from millrace.run_folder import driver_records
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.process import ProcessId
 from millrace.wiring import LAKE_VARIABLE
-from tests.include.control.test_key_groups import run
+from tests.include.control.test_partition_loads import run
 from tests.include.reporting.test_history import evaluation
 from tests.include.run_folder import stand_in
 from tests.s3.server import Bucket

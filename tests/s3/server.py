@@ -18,7 +18,7 @@ from typing import TextIO
 
 from pyarrow.fs import S3FileSystem
 
-from millrace.local.stack.jars import VENV
+from millrace.environment.jars import VENV
 from millrace.local.stack.python_env import run_with
 from tests.jobs.driving import until
 

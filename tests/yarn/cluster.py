@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from millrace.local.stack.jars import SHARE, JarSet
+from millrace.environment.jars import SHARE, JarSet
 from millrace.local.stack.setup import ensure_jars
 from tests.jobs.driving import until
 

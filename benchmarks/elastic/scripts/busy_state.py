@@ -63,7 +63,7 @@ def keys_under_load(keys: Mapping[int, Sequence[int]], hot: Collection[int]) -> 
 
 def follow(spark: SparkSession, wanted: Path) -> None:
     """Request the number of executors in the file, whenever it changes (runs in its own thread)."""
-    from millrace.runtime.executors.allocation import Allocation
+    from millrace.runtime.agent.allocation import Allocation
 
     allocation, total, gone = Allocation(spark), 0, set[str]()
     allocation.take_over()

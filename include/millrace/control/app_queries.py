@@ -27,8 +27,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
+from millrace.control.batch_history import History, span
 from millrace.control.capacity import work
-from millrace.control.recent_batches import History, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals, Capacity, Observation, QuerySignals
 from millrace.model.telemetry import BatchMetrics
@@ -219,8 +219,8 @@ def _at(
     made = []
     for back in range(1, min(map(len, series.values())) + 1):
         each = [(parts[query].rows, known[-back]) for query, known in series.items()]
-        slot_s = [n * o.parallelism / o.processing_ability for n, o in each]
-        errors = [s * o.noise / o.processing_ability for s, (_, o) in zip(slot_s, each, strict=True)]
+        slot_s = [n * o.parallelism / o.throughput for n, o in each]
+        errors = [s * o.noise / o.throughput for s, (_, o) in zip(slot_s, each, strict=True)]
         rate = p * rows / sum(slot_s)
         batches, newest = sum(o.batches for _, o in each), max(o.time for _, o in each)
         made.append(Observation(app, p, rate, rate * math.hypot(*errors) / sum(slot_s), batches, newest))

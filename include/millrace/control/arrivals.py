@@ -31,8 +31,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from millrace.control.batch_history import History, is_idle_marker, is_marker, running_s, sound, span
 from millrace.control.rates import batch_rows_limit
-from millrace.control.recent_batches import History, is_idle_marker, is_marker, running_s, sound, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.telemetry import BatchMetrics
 

@@ -100,7 +100,7 @@ def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
     """Return the fitted capacity at each p that really ran.
 
     Args:
-        batches: Healthy batches of one query in the order they ran (:func:`millrace.control.recent_batches.healthy`),
+        batches: Healthy batches of one query in the order they ran (:func:`millrace.control.batch_history.healthy`),
             at any number of levels. Those without rows count only for the fixed cost.
     """
     levels = {p: _of_present_cost(level) for p, level in _levels(batches).items()}

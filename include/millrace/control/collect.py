@@ -18,15 +18,7 @@ from millrace.control.app_queries import (
     undisturbed,
 )
 from millrace.control.arrivals import arrival_basis, with_arrivals
-from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
-from millrace.control.changes import since_s
-from millrace.control.first_batches import change_s, first_batches
-from millrace.control.join_signals import join_signals
-from millrace.control.key_groups import key_groups
-from millrace.control.new_observations import known_observations
-from millrace.control.profile_signals import stream_counts
-from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
-from millrace.control.recent_batches import (
+from millrace.control.batch_history import (
     CLOCK_STEP,
     HISTORY,
     HISTORY_BATCHES,
@@ -37,8 +29,16 @@ from millrace.control.recent_batches import (
     order_in_app,
     read_batches,
 )
+from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
+from millrace.control.change_results import since_s
+from millrace.control.first_batches import change_s, first_batches
+from millrace.control.join_signals import join_signals
+from millrace.control.new_observations import known_observations
+from millrace.control.partition_loads import partition_loads
+from millrace.control.profile_signals import stream_counts
+from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.executors import executor_runs
+from millrace.lake.executor_runs import executor_runs
 from millrace.lake.pace import TABLE as BATCHES
 from millrace.lake.pace import at_least
 from millrace.lake.store import Lake
@@ -120,9 +120,9 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         objective=_objective(spec, history),
         bounds=spec.bounds_contract(),
         settling=settling,
-        key_groups=None
+        partition_loads=None
         if spec.placement is None
-        else key_groups(spec, lake, now, _batch_s(history), history.trigger_s),
+        else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s),
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
@@ -329,7 +329,7 @@ def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: f
         parallelism=p,
         rows_in_per_s=sum(o.rows_in or 0 for o in counted) / period_s if counted else None,
         useful_s_per_row=useful_s / rows if rows else None,
-        processing_ability=p * rows / useful_s if rows and p else None,
+        throughput=p * rows / useful_s if rows and p else None,
     )
 
 

@@ -27,8 +27,8 @@ from millrace.control.proposals import (
     spec_proposals,
     undoes,
 )
+from millrace.control.roll_back import undo
 from millrace.control.spec_update import SpecUpdate
-from millrace.control.verification import undo
 from millrace.model.decision import Action, Decision, GuardOutcome, Memory, Proposal
 from millrace.model.deployment import BY_DECISION, SLOTS, Deployment
 from millrace.model.protocols import Optimizer
@@ -56,7 +56,7 @@ class DecisionContext:
         now: The present (UTC).
         action: Action for a change that no guard vetoes.
         update: Change of the spec and its script since the newest Deployment took them over; None if there is none.
-        repartition: Action for another number of state partitions in the spec; None to leave it out.
+        rescale: Action for another number of state partitions in the spec; None to leave it out.
         owners: The optimizer that owns each field of the Deployment.
         optimizers: By registry name.
         guards: Context of the guards, with the newest Deployment; None before the first launch.
@@ -77,7 +77,7 @@ class DecisionContext:
     memories: Mapping[str, Memory] = field(default_factory=dict)
     request: Request = NO_REQUEST
     questions: Sequence[Question] = ()
-    repartition: Action | None = None
+    rescale: Action | None = None
     update: SpecUpdate | None = None
 
     @property
@@ -110,7 +110,7 @@ def decide(observation: EvaluationInput, context: DecisionContext) -> tuple[Deci
         return _besides(_held(draft, observation.gate, hold), roll_back), {}
     of_spec = [
         _updated(draft, observation.gate, context, guards),
-        _repartition(draft, observation.gate, context, guards),
+        _rescale(draft, observation.gate, context, guards),
     ]
     for change in of_spec:
         if change is not None and change.target is not None:
@@ -154,15 +154,15 @@ def _updated(draft: Decision, gate: GateResult, context: DecisionContext, guards
     return _judged(replace(draft, proposals=proposals.proposals), proposals, quality_outcome(gate), context, guards)
 
 
-def _repartition(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
+def _rescale(draft: Decision, gate: GateResult, context: DecisionContext, guards: GuardContext) -> Decision | None:
     """Return the Decision on the number of state partitions that the spec wants; None if it is in force."""
-    if context.repartition is None or context.forced:
+    if context.rescale is None or context.forced:
         return None
     proposals = spec_proposals(context.spec, guards.current)
     if not proposals.changes:
         return None
     decision = replace(draft, proposals=proposals.proposals)
-    return _judged(decision, proposals, quality_outcome(gate), replace(context, action=context.repartition), guards)
+    return _judged(decision, proposals, quality_outcome(gate), replace(context, action=context.rescale), guards)
 
 
 def _evaluated(

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from statistics import median
 
+from millrace.control.batch_history import History, span
 from millrace.control.capacity import COVERAGE, MAX_RELATIVE_ERROR, parallelism, work
 from millrace.control.rates import is_full
-from millrace.control.recent_batches import History, span
 from millrace.model.signals import Capacity
 from millrace.model.telemetry import BatchMetrics
 

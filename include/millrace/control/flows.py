@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from millrace.lake.pace import at_least
-from millrace.lake.partitions import partition_flows
+from millrace.lake.partition_runs import partition_flows
 from millrace.lake.store import Lake
 from millrace.model.placement import Flows
 from millrace.model.telemetry import PartitionFlow, PartitionRun

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from millrace.control.changes import Scaling, failed_changes, last_decided, scaling
+from millrace.control.change_results import Scaling, failed_changes, last_decided, scaling
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.pace import at_least
@@ -103,8 +103,8 @@ def guard_context(
         current: The Deployment that the change starts from.
         now: The present (UTC).
         history: Reconfigurations of the last :data:`JUDGED_BY`, newest first.
-        decisions: By id, at least those of :func:`~millrace.control.changes.last_decided`.
-        deployments: By version, at least those of :func:`~millrace.control.changes.failed_changes`.
+        decisions: By id, at least those of :func:`~millrace.control.change_results.last_decided`.
+        deployments: By version, at least those of :func:`~millrace.control.change_results.failed_changes`.
         others: Newest Deployments of the other pipelines.
         forced: True if a person forces the change.
         undone: Deployment that a person recently rolled back, which made the current one.

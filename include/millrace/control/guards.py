@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from millrace.control.changes import since_s
+from millrace.control.change_results import since_s
 from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
-from millrace.control.rolled_back import objection
+from millrace.control.retry_guard import objection
 from millrace.lake.deployments import slots_elsewhere, slots_left
 from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome

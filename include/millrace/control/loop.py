@@ -13,7 +13,7 @@ from typing import Protocol
 
 from millrace.control import messages
 from millrace.control.apply import apply_decision, commit_version
-from millrace.control.changes import dead_drivers, verify
+from millrace.control.change_results import dead_drivers, record_results
 from millrace.control.contingencies import renew_plan
 from millrace.control.cursor import refused, starting_point, unreported_files
 from millrace.control.decide import DecisionContext, Question, action_of, decide
@@ -201,7 +201,7 @@ class ControlLoop:
             result = self._name_unreadable(result)
             if result.hold is not None:
                 return result
-            for change, decision in verify(self.tables, signals):
+            for change, decision in record_results(self.tables, signals):
                 (logged,) = self.tables.decisions.with_runs([decision])
                 self.tracker.log_achieved(logged.mlflow_run_id, change.achieved)
         except NotReady:
@@ -241,7 +241,7 @@ class ControlLoop:
         in_use = self.tables.deployments.slots_in_use()
         current, others = in_use.latest(spec.name), in_use.others(spec.name)
         forced, action = request.forced_slots is not None, action_of(spec.mode, request)
-        repartition = action_of(spec.repartition, request)
+        rescale = action_of(spec.rescale, request)
         guards = None
         if current is not None:
             guards = read_guard_context(spec, self.tables, current, now, others, forced=forced, signals=signals)
@@ -256,8 +256,8 @@ class ControlLoop:
             ran=self.tables.deployments.get(spec.name, signals.deployment_version) if signals else None,
             memories=memories,
             request=request,
-            questions=self._questions(now) if Action.AWAIT in (action, repartition) else (),
-            repartition=repartition,
+            questions=self._questions(now) if Action.AWAIT in (action, rescale) else (),
+            rescale=rescale,
             update=None if current is None else spec_update(spec, current),
         )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from millrace.control.changes import ABILITY
+from millrace.control.change_results import THROUGHPUT
 from millrace.control.evaluation import GateResult, Hold, Request
 from millrace.control.proposals import FAILED, Proposals, acts
 from millrace.drivers import driver_log
@@ -221,8 +221,8 @@ def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
         )
     if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
-        if ABILITY in proposals.predicted:
-            then = replace(app.capacity, rows_per_s=proposals.predicted[ABILITY])
+        if THROUGHPUT in proposals.predicted:
+            then = replace(app.capacity, rows_per_s=proposals.predicted[THROUGHPUT])
             can += f", expected after the change: {app.sustainable(signals.objective, then):,.0f} rows/s"
         parts.append(can)
     return ", ".join(parts)

@@ -57,7 +57,7 @@ def _point(signals: Signals, operator: str, app: AppSignals | QuerySignals) -> O
     return Observation(
         operator=operator,
         parallelism=app.capacity.parallelism,
-        processing_ability=app.capacity.rows_per_s,
+        throughput=app.capacity.rows_per_s,
         noise=app.capacity.rows_per_s_error,
         batches=app.capacity.batches,
         time=signals.until,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.pace import at_least
-from millrace.lake.partitions import partition_runs
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.partition_runs import partition_runs
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.decision import Reconfiguration

@@ -141,7 +141,7 @@ def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
     """
     before, wanted = current.apps[spec.app].max_parallelism, spec.max_parallelism
     sentence = (
-        "the spec says so; the driver stops, its state is repartitioned, and a copy of the old state stays "
+        "the spec says so; the driver stops, its state is rescaled, and a copy of the old state stays "
         "until the new driver runs"
     )
     change = Change(spec.app, MAX_PARALLELISM, before, wanted)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean
 
-from millrace.control.recent_batches import History, running_s, span
+from millrace.control.batch_history import History, running_s, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Reconfiguration
 from millrace.model.signals import Objective

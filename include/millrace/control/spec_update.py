@@ -1,7 +1,7 @@
 """Find changes of a spec and its script since they were taken over, at each evaluation and for ``status``.
 
 Slots, placement and the executors' memory stay as they were tuned, and the number of state partitions has its own mode
-(``repartition``). The parts that an evaluation reads (bounds, objective, tuner, guards) apply at once anyway.
+(``rescale``). The parts that an evaluation reads (bounds, objective, tuner, guards) apply at once anyway.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from millrace.lake.driver_hosts import elsewhere
 from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.failure import in_sentence
-from millrace.run_folder import driver_records, generation, repartition
+from millrace.run_folder import driver_records, generation, rescale_record
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
@@ -164,7 +164,7 @@ class AppDrivers:
             now: Current time (UTC).
         """
         wanted = deployment.apps.get(self.app) if deployment.kept_running else None
-        if wanted is None or repartition.running(self.folder):
+        if wanted is None or rescale_record.running(self.folder):
             return None
         content = fingerprint(wanted)
         if self.current(self.live(), content) is not None or self.completed(deployment) is not None:
@@ -191,7 +191,7 @@ class AppDrivers:
         content = fingerprint(wanted)
         if self.current(drivers, content) is not None or self.completed(deployment) is not None:
             return None
-        if repartition.running(self.folder):
+        if rescale_record.running(self.folder):
             return None  # its next driver starts when its state is ready
         return f"{self.app} does not run: {self._reason(content, deployment, now)}"
 

@@ -13,7 +13,7 @@ from millrace.drivers.handover import HandOver, downtime_s, is_ready
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.quota import go_back
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
-from millrace.drivers.state_partitions import StatePartitions
+from millrace.drivers.rescaler import Rescaler
 from millrace.drivers.step_result import DONE, StepResult
 from millrace.model.decision import LIVE, Outcome, Reconfiguration
 from millrace.model.deployment import AppDeployment, Deployment
@@ -50,7 +50,7 @@ class AppReconciler:
     hang_deadline_s: float
     clock: Callable[[], datetime]
     launcher: Launcher
-    partitions: StatePartitions
+    partitions: Rescaler
 
     def step(self, deployment: Deployment) -> StepResult:
         """Do what is due first."""

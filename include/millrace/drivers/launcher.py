@@ -17,7 +17,7 @@ from millrace.model.spec import PipelineSpec
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.discovery import LiveDriver
 from millrace.run_folder.process import ProcessId
-from millrace.run_folder.repartition import Verb
+from millrace.run_folder.rescale_record import Verb
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ class Launcher:
             return LiveDriver(arguments, (ProcessId.of(child.pid),))
         return LiveDriver(arguments, ())  # it has ended already
 
-    def repartition(
-        self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path
-    ) -> tuple[ProcessId, ...]:
+    def rescale(self, app: AppDeployment, name: str, number: int, verb: Verb, folder: Path) -> tuple[ProcessId, ...]:
         """Start the job that changes the number of an app's state partitions, and return its first process.
 
         Args:
@@ -77,7 +75,7 @@ class Launcher:
             MillraceError: If spark-submit does not exist, or cannot be started.
         """
         log = driver_log.path(self.log_dir, self.spec.name, name, number)
-        child = submit.start_repartition(self.options, app, verb, folder, log)
+        child = submit.start_rescale(self.options, app, verb, folder, log)
         self._children.append(child)
         with suppress(psutil.NoSuchProcess):
             return (ProcessId.of(child.pid),)

@@ -16,7 +16,7 @@ from millrace.drivers.app_reconciler import AppReconciler, Method
 from millrace.drivers.handover import HandOver
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
-from millrace.drivers.state_partitions import StatePartitions
+from millrace.drivers.rescaler import Rescaler
 from millrace.drivers.submit import SubmitOptions
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.driver_hosts import SEEN, elsewhere, this_host
@@ -189,5 +189,5 @@ class Reconciler:
             hang_deadline_s=spec.hang_deadline_s,
             clock=self._clock,
             launcher=self._launcher,
-            partitions=StatePartitions(drivers, log, self._launcher, hand_over, quota, self._clock),
+            partitions=Rescaler(drivers, log, self._launcher, hand_over, quota, self._clock),
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.drivers.executors import CLUSTER, executor_conf, local_executor_conf, login, master_address
+from millrace.drivers.executor_conf import CLUSTER, executor_conf, local_executor_conf, login, master_address
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
@@ -17,11 +17,11 @@ from millrace.model.submit_options import FROM_AIRFLOW, SecretOf, conf_words
 from millrace.model.submit_options import SubmitOptions as SubmitOptions
 from millrace.places import PACKAGE, SOURCES
 from millrace.run_folder.arguments import DriverArguments
-from millrace.run_folder.repartition import ENTRY_POINT, Verb
-from millrace.run_folder.repartition import arguments as job_arguments
+from millrace.run_folder.rescale_record import ENTRY_POINT, Verb
+from millrace.run_folder.rescale_record import arguments as job_arguments
 
 RUN_SCRIPT = PACKAGE / "jobs" / "run_script.py"
-REPARTITION = PACKAGE / "jobs" / ENTRY_POINT
+RESCALE = PACKAGE / "jobs" / ENTRY_POINT
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -159,10 +159,10 @@ def start(options: SubmitOptions, app: AppDeployment, arguments: DriverArguments
     return _spawn(command(options, app, arguments), folder, environment(options, app, os.environ), log)
 
 
-def start_repartition(
+def start_rescale(
     options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path, log: Path
 ) -> subprocess.Popen[bytes]:
-    """Start the job that repartitions an app's state, as a detached process.
+    """Start the job that rescales an app's state, as a detached process.
 
     Args:
         options: The installation's settings.
@@ -175,10 +175,10 @@ def start_repartition(
         MillraceError: If spark-submit or the log's folder does not exist.
     """
     env = environment(options, _without_executors(app), os.environ)
-    return _spawn(repartition_command(options, app, verb, folder), folder, env, log)
+    return _spawn(rescale_command(options, app, verb, folder), folder, env, log)
 
 
-def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path) -> list[str]:
+def rescale_command(options: SubmitOptions, app: AppDeployment, verb: Verb, folder: Path) -> list[str]:
     """Return the argument list that starts the job on this machine, with the app's settings but no executors.
 
     Args:
@@ -188,10 +188,10 @@ def repartition_command(options: SubmitOptions, app: AppDeployment, verb: Verb, 
         folder: The app's folder under the run folder.
     """
     submit, local = _submit(app), _without_executors(app)
-    argv = [str(options.spark_submit), "--name", f"repartition {folder.name}", "--master", f"local[{os.cpu_count()}]"]
+    argv = [str(options.spark_submit), "--name", f"rescale {folder.name}", "--master", f"local[{os.cpu_count()}]"]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
     argv += _settings(conf(options, local), {"--packages": submit.packages, "--jars": _jars(options, submit)})
-    return [*argv, str(REPARTITION), *job_arguments(verb, folder)]
+    return [*argv, str(RESCALE), *job_arguments(verb, folder)]
 
 
 def _jars(options: SubmitOptions, submit: Submit) -> list[str]:

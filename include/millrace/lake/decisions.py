@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.row_codec import decision_from_row, decision_row, run_row
 from millrace.lake.store import Lake, literal
 from millrace.model.decision import CARRIED_OUT, Action, Decision

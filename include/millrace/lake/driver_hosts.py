@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from datetime import datetime, timedelta
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
 

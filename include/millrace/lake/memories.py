@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.store import Lake
 from millrace.model.codec import to_json
 from millrace.model.decision import Memory

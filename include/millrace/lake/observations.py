@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.row_codec import observation_from_row, observation_row
 from millrace.lake.store import Lake
 from millrace.model.signals import Observation

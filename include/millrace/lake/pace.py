@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.store import Lake
 
 TABLE = "telemetry/batches"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.store import Lake
 from millrace.model.backtest import BacktestSummary
 from millrace.model.codec import to_json

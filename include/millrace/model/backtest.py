@@ -18,7 +18,7 @@ class EvaluationResult:
         slots: Slots that the Deployment wanted at the evaluation.
         running: Slots that ran in its period; they differ from ``slots`` while a change is under way.
         decided: Slots that the Deployment wants after its Decision.
-        ability_rows_per_s: Rate that the running slots sustain; None if unknown.
+        throughput_rows_per_s: Rate that the running slots sustain; None if unknown.
         backlog_rows: Rows waiting at the end of the period; None if unknown.
         action: The Decision's action.
         reason_code: Its reason, in snake case.
@@ -29,7 +29,7 @@ class EvaluationResult:
     slots: int
     running: int
     decided: int
-    ability_rows_per_s: float | None
+    throughput_rows_per_s: float | None
     backlog_rows: int | None
     action: Action
     reason_code: str
@@ -65,8 +65,8 @@ class ReplayedEvaluation:
 
     def under_provisioned(self, result: EvaluationResult) -> bool:
         """Return whether more arrived than a result's slots sustain."""
-        arrival, ability = self.arrival_rows_per_s, result.ability_rows_per_s
-        return arrival is not None and ability is not None and arrival > ability
+        arrival, throughput = self.arrival_rows_per_s, result.throughput_rows_per_s
+        return arrival is not None and throughput is not None and arrival > throughput
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,10 @@ class Proposal:
         reason_code: Machine-readable reason in snake case, for example ``over_provisioned``.
         sentence: The same for a person, one sentence.
         predicted: Predicted effect by name with unit suffix, for example
-            ``{"processing_ability_rows_per_s": 310.0, "utilisation_ratio": 0.71}``.
+            ``{"throughput_rows_per_s": 310.0, "utilisation_ratio": 0.71}``.
         curve: The model's curve for pictures and replay: columns of equal length by name, for example
             ``parallelism``, ``mean``, ``low``, ``high`` (rows per second); empty without a model.
-        training: Points the model was fitted on: columns ``parallelism``, ``processing_ability``.
+        training: Points the model was fitted on: columns ``parallelism``, ``throughput``.
         placement: Plan for the state partitions; None to leave them, and from optimizers that place none.
         admission: Plan for the input streams; None without news of them, and from optimizers that admit none.
         contingencies: Plan for more arrival before the next evaluation than its slots can sustain, by rising

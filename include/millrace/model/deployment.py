@@ -74,7 +74,7 @@ class AppDeployment:
         args: The script's arguments.
         slots: Tasks that can run at once, >= 1, on all executors, or in the driver if it has none.
         memory_mb: Driver memory, MiB.
-        max_parallelism: Shuffle partitions; if their number changes, state is repartitioned before the driver starts.
+        max_parallelism: Shuffle partitions; if their number changes, state is rescaled before the driver starts.
         submit: The spec's ``submit`` section (master, packages, jars, py_files, conf, env, cwd, python).
         parallelism: p of each operator that is set by itself, by operator id; empty if the stages of the app
             take turns on its slots.

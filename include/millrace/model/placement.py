@@ -86,7 +86,7 @@ class Speeds:
 
 
 @dataclass(frozen=True)
-class KeyGroups:
+class PartitionLoads:
     """Recent cost of each key group, as columns of equal length, by operator and rising partition.
 
     Missing is None, never 0.

@@ -10,7 +10,7 @@ from millrace.model import row_wait
 from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.join import JoinSignals
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import PartitionLoads
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Observation:
     Attributes:
         operator: ``app`` for a whole app, ``app/query`` for one of its queries, ``app/operator`` for one operator.
         parallelism: The p that really ran, >= 1.
-        processing_ability: Throughput of that p, rows per second, > 0.
+        throughput: Throughput of that p, rows per second, > 0.
         noise: Standard error of the throughput, >= 0, rows per second.
         batches: Healthy batches behind the point, >= 1.
         time: When it was measured (UTC).
@@ -28,7 +28,7 @@ class Observation:
 
     operator: str
     parallelism: int
-    processing_ability: float
+    throughput: float
     noise: float
     batches: int
     time: datetime
@@ -63,11 +63,11 @@ class OperatorSignals:
         parallelism: Median of the p that really ran; null if unknown.
         rows_in_per_s: Mean input rate over the period.
         useful_s_per_row: Useful time per row, waits included; null without rows.
-        processing_ability: p * rows / useful time (ContTune, Section 3); null without rows.
-        processing_ability_error: Standard error of the above, >= 0.
+        throughput: p * rows / useful time (ContTune, Section 3); null without rows.
+        throughput_error: Standard error of the above, >= 0.
         rows_out_per_s: Mean output rate over the period.
-        output_ability: p * rows out / useful time (DS2's true output rate); for a source, what it would emit if nothing
-            held it back.
+        output_throughput: p * rows out / useful time (DS2's true output rate); for a source, what it would emit if
+            nothing held it back.
         arrival_rows_per_s: Arrival rate at a source from outside; null for an operator that is no source.
         arrival_recent_rows_per_s: The same over the newest part of the period, about a third.
         backlog_rows: Rows that wait at a source at the end of the period; null for an operator that is no source.
@@ -80,10 +80,10 @@ class OperatorSignals:
     parallelism: int | None
     rows_in_per_s: float | None
     useful_s_per_row: float | None
-    processing_ability: float | None
-    processing_ability_error: float | None = None
+    throughput: float | None
+    throughput_error: float | None = None
     rows_out_per_s: float | None = None
-    output_ability: float | None = None
+    output_throughput: float | None = None
     arrival_rows_per_s: float | None = None
     arrival_recent_rows_per_s: float | None = None
     backlog_rows: int | None = None
@@ -306,7 +306,7 @@ class Signals:
         objective: The spec's objective.
         bounds: The spec's bounds.
         settling: True while the last reconfiguration is open, or too few healthy batches have followed it.
-        key_groups: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
+        partition_loads: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
         streams: Rows of input streams that no optimizer has taken in yet, if they were measured; else None.
         join: Measurements of its stream join, if it has one; else None.
     """
@@ -321,7 +321,7 @@ class Signals:
     objective: Objective = Objective()
     bounds: Bounds = Bounds()
     settling: bool = False
-    key_groups: KeyGroups | None = None
+    partition_loads: PartitionLoads | None = None
     streams: StreamCounts | None = None
     join: JoinSignals | None = None
 

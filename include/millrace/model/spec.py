@@ -163,7 +163,7 @@ class PipelineSpec(Strict):
     executor: Executor = Executor()
     memory_mb: int = Field(1024, ge=512, description="Driver memory, MiB")
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] = Field(
-        8, description="Shuffle partitions; changing it repartitions the state, with a restart"
+        8, description="Shuffle partitions; changing it rescales the state, with a restart"
     )
     objective: ObjectiveSpec = ObjectiveSpec()
     tuner: Tuner = Tuner()
@@ -172,7 +172,7 @@ class PipelineSpec(Strict):
         description="Optimizer that may change each field; by default memory_mb changes only by hand",
     )
     mode: Mode = Field(Mode.ADVISE, description="Only advise changes, ask a person to approve them, or apply them")
-    repartition: Mode = Field(Mode.APPROVE, description="The same for changes of max_parallelism, whatever the mode")
+    rescale: Mode = Field(Mode.APPROVE, description="The same for changes of max_parallelism, whatever the mode")
     approval_expires_s: float = Field(3600.0, gt=0, description="Time in which a person can approve a change, seconds")
     period_s: float = Field(60.0, ge=1, description="Shortest time between two evaluations, seconds")
     guards: GuardsSpec = GuardsSpec()

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from millrace.control.changes import achieved_by, last_decided, unverified
+from millrace.control.change_results import achieved_by, last_decided, unverified
 from millrace.control.decide import DecisionContext, decide
 from millrace.control.evaluation import EvaluationInput, GateResult
 from millrace.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, GuardContext, guard_context
@@ -198,7 +198,7 @@ class Replay:
             slots=slots,
             running=app.slots,
             decided=done.apps[name].slots if done is not None and name in done.apps else slots,
-            ability_rows_per_s=self.plant.ability(app),
+            throughput_rows_per_s=self.plant.throughput(app),
             backlog_rows=app.backlog_rows,
             action=decision.action,
             reason_code=decision.reason_code,

@@ -32,24 +32,24 @@ class Subject:
         change: The first change of a Proposal.
         rate: Rate to serve, rows per second; None if unknown.
         wanted: The same over the target utilisation; None if unknown.
-        ability: Throughput of the p that ran, rows per second; None if unknown.
-        ability_at: That p.
+        throughput: Throughput of the p that ran, rows per second; None if unknown.
+        throughput_at: That p.
         bounds: Allowed p.
     """
 
     change: Change
     rate: float | None
     wanted: float | None
-    ability: float | None
-    ability_at: int | None
+    throughput: float | None
+    throughput_at: int | None
     bounds: Bounds
 
     @property
     def linear(self) -> int | None:
         """The p that the linear rule would choose; None if the rate or the throughput is unknown."""
-        if not self.wanted or not self.ability or not self.ability_at:
+        if not self.wanted or not self.throughput or not self.throughput_at:
             return None
-        exact = self.ability_at * self.wanted / self.ability
+        exact = self.throughput_at * self.wanted / self.throughput
         if not math.isfinite(exact):
             return None
         return self.bounds.level(math.ceil(exact * (1 - ROUNDING)))
@@ -69,14 +69,14 @@ def curve_figure(decision: Decision, proposal: Proposal) -> Figure | None:
     axes.plot(p, curve["mean"], color=MODEL, label="model")
     if curve.get("low") and curve.get("high"):
         axes.fill_between(p, curve["low"], curve["high"], color=MODEL, alpha=0.2, linewidth=0, label="band")
-    levels, abilities = (proposal.training.get(c, ()) for c in ("parallelism", "processing_ability"))
+    levels, throughputs = (proposal.training.get(c, ()) for c in ("parallelism", "throughput"))
     noise = proposal.training.get("noise") or None
-    axes.errorbar(levels, abilities, yerr=noise, fmt="o", color="black", markersize=4, capsize=2, label="observed")
+    axes.errorbar(levels, throughputs, yerr=noise, fmt="o", color="black", markersize=4, capsize=2, label="observed")
     subject = subject_of(decision, proposal)
     if subject is not None:
         _draw(axes, subject)
     _limit(axes, proposal, subject)
-    axes.set(xlabel="p", ylabel="processing ability (rows/s)")
+    axes.set(xlabel="p", ylabel="throughput (rows/s)")
     axes.set_title(_title(decision, proposal), fontsize="medium")
     axes.yaxis.set_major_formatter(EngFormatter())
     axes.grid(alpha=0.3)
@@ -93,15 +93,15 @@ def subject_of(decision: Decision, proposal: Proposal) -> Subject | None:
         return None
     if change.operator is None:
         rate = rate_to_serve(app, signals.objective)
-        ability = app.capacity.rows_per_s if app.capacity else None
+        throughput = app.capacity.rows_per_s if app.capacity else None
         at = app.capacity.parallelism if app.capacity else None
     else:
         operator = next((o for o in app.operators if o.operator == change.operator), None)
         rate = _predicted_rate(proposal, change.operator) or (operator.rows_in_per_s if operator else None)
-        ability = operator.processing_ability if operator else None
+        throughput = operator.throughput if operator else None
         at = operator.parallelism if operator else None
     wanted = None if rate is None else rate / signals.objective.target_utilisation
-    return Subject(change, rate, wanted, ability, at, signals.bounds)
+    return Subject(change, rate, wanted, throughput, at, signals.bounds)
 
 
 def rate_to_serve(app: AppSignals, objective: Objective) -> float | None:
@@ -113,22 +113,22 @@ def rate_to_serve(app: AppSignals, objective: Objective) -> float | None:
 
 def _predicted_rate(proposal: Proposal, operator: str) -> float | None:
     """Return the rate that an operator must take in, rows per second, from its predicted utilisation."""
-    ability, used = (
-        proposal.predicted.get(f"{name}/{operator}") for name in ("processing_ability_rows_per_s", "utilisation_ratio")
+    throughput, used = (
+        proposal.predicted.get(f"{name}/{operator}") for name in ("throughput_rows_per_s", "utilisation_ratio")
     )
-    return None if ability is None or used is None else ability * used
+    return None if throughput is None or used is None else throughput * used
 
 
 def _draw(axes: Axes, subject: Subject) -> None:
     change = subject.change
     axes.axvline(change.before, color=BEFORE, linestyle=":", label=f"before: p = {change.before}")
     axes.axvline(change.value, color=CHOSEN, linewidth=2, label=f"chosen: p = {change.value}")
-    if subject.linear is not None and subject.ability and subject.ability_at and subject.wanted:
+    if subject.linear is not None and subject.throughput and subject.throughput_at and subject.wanted:
         label = f"linear rule (DS2): p = {subject.linear}"
         axes.axvline(subject.linear, color=ALTERNATIVE, linestyle="--", label=label)
         # the line that the rule assumes, from the measured point on
-        reach = subject.linear / subject.ability_at * subject.ability
-        ends = (subject.ability_at, subject.linear), (subject.ability, reach)
+        reach = subject.linear / subject.throughput_at * subject.throughput
+        ends = (subject.throughput_at, subject.linear), (subject.throughput, reach)
         axes.plot(*ends, color=ALTERNATIVE, linewidth=1, alpha=0.6)
     if subject.rate is None or subject.wanted is None:
         return
@@ -148,7 +148,7 @@ def _limit(axes: Axes, proposal: Proposal, subject: Subject | None) -> None:
     right = max(highest + 1, min(MARGIN * highest, last))
     shown = [m for p, m in zip(proposal.curve["parallelism"], proposal.curve["mean"], strict=True) if p <= right]
     rates = [subject.wanted or 0.0] if subject is not None else []
-    top = max([*shown, *proposal.training.get("processing_ability", ()), *rates], default=1.0)
+    top = max([*shown, *proposal.training.get("throughput", ()), *rates], default=1.0)
     axes.set_xlim(0, max(right, 2.0))
     axes.set_ylim(0, MARGIN * top if math.isfinite(top) and top > 0 else None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import PartitionLoads
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class HeatMap:
     rows: Sequence[HeatRow]
 
 
-def heat_maps(groups: KeyGroups) -> list[HeatMap]:
+def heat_maps(groups: PartitionLoads) -> list[HeatMap]:
     """Return one map per stage."""
     return [_heat_map(groups, name) for name in dict.fromkeys(groups.operator)]
 
 
-def _heat_map(groups: KeyGroups, operators: str) -> HeatMap:
+def _heat_map(groups: PartitionLoads, operators: str) -> HeatMap:
     here = [i for i, name in enumerate(groups.operator) if name == operators]
     hottest = max(groups.busy_s[i] for i in here) or 1.0
     rows = []

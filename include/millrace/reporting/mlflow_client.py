@@ -82,7 +82,7 @@ def line(error: Exception) -> str:
 
 Training = Mapping[str, tuple[float, ...]]
 Fit = Callable[[Training], Any]
-"""Returns the surrogate (a scikit-learn estimator) fitted on ``parallelism`` and ``processing_ability``."""
+"""Returns the surrogate (a scikit-learn estimator) fitted on ``parallelism`` and ``throughput``."""
 
 
 def model_name(pipeline: str, app: str) -> str:
@@ -97,7 +97,7 @@ def register(client: MlflowClient, run_id: str, name: str, training: Training, f
         client: MLflow's client; its tracking URI is used for the registry too.
         run_id: The run that the model belongs to.
         name: Registered name.
-        training: Columns ``parallelism`` and ``processing_ability`` of equal length.
+        training: Columns ``parallelism`` and ``throughput`` of equal length.
         fit: Fits the surrogate.
     """
     levels = level_means(training)
@@ -115,8 +115,8 @@ def register(client: MlflowClient, run_id: str, name: str, training: Training, f
 def level_means(training: Training) -> dict[str, float]:
     """Return the mean throughput of each p, by p as text."""
     points: dict[str, list[float]] = {}
-    for p, ability in zip(training.get("parallelism", ()), training.get("processing_ability", ()), strict=True):
-        points.setdefault(f"{p:g}", []).append(ability)
+    for p, throughput in zip(training.get("parallelism", ()), training.get("throughput", ()), strict=True):
+        points.setdefault(f"{p:g}", []).append(throughput)
     return {p: sum(values) / len(values) for p, values in sorted(points.items(), key=lambda item: float(item[0]))}
 
 

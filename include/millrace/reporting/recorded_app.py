@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals, Capacity, Objective
-from millrace.reporting.recorded_abilities import RecordedAbilities
+from millrace.reporting.recorded_throughputs import RecordedThroughput
 
 LEAST_ROOM = 0.05
 """1 - rho from which a batch counts as endless: no app is planned any closer to its limit."""
@@ -83,7 +83,12 @@ def unsettled(arrival: float, capacity: Capacity | None, span: Span) -> bool:
 
 
 def modelled(
-    recorded: AppSignals, slots: int, waiting: Waiting, abilities: RecordedAbilities, objective: Objective, span: Span
+    recorded: AppSignals,
+    slots: int,
+    waiting: Waiting,
+    throughputs: RecordedThroughput,
+    objective: Objective,
+    span: Span,
 ) -> tuple[AppSignals, Waiting]:
     """Return the signals that other slots would have given, and what waits afterwards.
 
@@ -91,12 +96,12 @@ def modelled(
         recorded: Recorded signals.
         slots: Slots of the replay, >= 1.
         waiting: Rows waiting at the evaluation before.
-        abilities: The app's throughput by level.
+        throughputs: The app's throughput by level.
         objective: The pipeline's objective.
         span: The time that the evaluation stands for.
     """
-    p, arrival = abilities.ran(slots), recorded.arrival_rows_per_s
-    capacity = abilities.capacity(p, 1)
+    p, arrival = throughputs.ran(slots), recorded.arrival_rows_per_s
+    capacity = throughputs.capacity(p, 1)
     begin = recorded.backlog_rows if waiting.rows is None else waiting.rows
     blank = replace(
         recorded,
@@ -112,7 +117,7 @@ def modelled(
         return _unknown(blank), waiting
     if span.down_s > 0:
         waiting = waiting.restarted(arrival * span.down_s)
-    load = Load(arrival, capacity, abilities, span)
+    load = Load(arrival, capacity, throughputs, span)
     end = load.rows_after(begin)
     waiting = waiting.now(end)
     growth = (end - begin) / span.length_s
@@ -120,7 +125,7 @@ def modelled(
     batches = load.batches(processed * span.length_s, end)
     healthy = max(0, batches - (span.down_s > 0))
     limit = planned_rows(arrival, capacity.fixed_s, objective)
-    full = abilities.batch_rows is not None and end > abilities.batch_rows
+    full = throughputs.batch_rows is not None and end > throughputs.batch_rows
     app = replace(
         blank,
         processed_rows_per_s=processed,
@@ -130,10 +135,10 @@ def modelled(
         healthy_batches=healthy,
         busy_ratio=load.serving_s / span.length_s if batches else 0.0,
         backpressured_ratio=_share_above(limit, begin, end),
-        slot_busy_ratio=min(1.0, abilities.busy_per_use * processed / capacity.rows_per_s * p / slots),
+        slot_busy_ratio=min(1.0, throughputs.busy_per_use * processed / capacity.rows_per_s * p / slots),
         capacity=None if unsettled(arrival, capacity, span) else replace(capacity, batches=max(1, healthy)),
         restart_lag_rows=round(waiting.lag),
-        batch_rows_limit=round(abilities.batch_rows or 0) if full else recorded.batch_rows_limit,
+        batch_rows_limit=round(throughputs.batch_rows or 0) if full else recorded.batch_rows_limit,
     )
     return app, waiting
 
@@ -144,7 +149,7 @@ class Load:
 
     arrival: float
     capacity: Capacity
-    abilities: RecordedAbilities
+    throughputs: RecordedThroughput
     span: Span
 
     @property
@@ -155,14 +160,14 @@ class Load:
     def rows_after(self, rows: float) -> float:
         """Return B' for B waiting rows."""
         most = rows + self.arrival * self.span.length_s
-        left = most - self.abilities.sustained(self.capacity) * self.serving_s
+        left = most - self.throughputs.sustained(self.capacity) * self.serving_s
         return max(left, min(most, self.arrival * usual_batch_s(self.arrival, self.capacity)))
 
     def batches(self, processed: float, rows: float) -> int:
         """Return the number of batches that processed these rows, if ``rows`` are left waiting."""
         if processed < 1 or self.serving_s <= 0:
             return 0
-        limit = self.abilities.batch_rows
+        limit = self.throughputs.batch_rows
         taken = min(rows, limit) if limit else rows
         duration_s = max(LEAST_BATCH_S, self.capacity.fixed_s + taken / self.capacity.rows_per_s)
         return max(1, int(self.serving_s / duration_s))

@@ -4,9 +4,9 @@ While the replay decides as the recording did, recorded signals are passed on un
 pipeline happens to the replay: a version that failed, a person's launch. So the tuner that made the recording repeats
 itself. From the first different decision on, the replay has its own Deployment, and its evaluations are modelled. The
 load is the recorded one. Throughput at other slots comes from what the pipeline itself has shown
-(:mod:`.recorded_abilities`). Backlog and restarts are followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). If the
-slots match the recording again and about as many rows wait, recorded signals are used again. Only the observations stay
-the replay's own, because it cannot know a level that it never ran.
+(:mod:`.recorded_throughputs`). Backlog and restarts are followed (:mod:`.recorded_app`, :mod:`.recorded_changes`). If
+the slots match the recording again and about as many rows wait, recorded signals are used again. Only the observations
+stay the replay's own, because it cannot know a level that it never ran.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from millrace.model.deployment import Deployment
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals, Observation, Signals
-from millrace.reporting.recorded_abilities import RecordedAbilities, abilities
 from millrace.reporting.recorded_app import Span, Waiting, modelled, planned_rows, unsettled
 from millrace.reporting.recorded_changes import RecordedChanges
+from millrace.reporting.recorded_throughputs import RecordedThroughput, throughputs
 
 
 class RecordedPlant:
@@ -46,7 +46,7 @@ class RecordedPlant:
         self._evaluations, self._deployments = evaluations, deployments
         seen = [_signals(evaluation) for evaluation in evaluations]
         names = {app.app for signals in seen for app in signals.apps}
-        self._abilities = {name: abilities(name, seen) for name in sorted(names)}
+        self._throughputs = {name: throughputs(name, seen) for name in sorted(names)}
         self.history = RecordedChanges(changes, downtime_s)
         self._versions = max(deployments, default=0)
         self._index = -1
@@ -127,9 +127,9 @@ class RecordedPlant:
         self._applied = self.history.restarts(before, self._deployment, evaluation.decision_id, evaluation.time)
         return self._applied
 
-    def ability(self, app: AppSignals) -> float | None:
+    def throughput(self, app: AppSignals) -> float | None:
         """Return the rate that an app sustains at what it ran with, rows per second; None if unknown."""
-        known = self._abilities.get(app.app, RecordedAbilities())
+        known = self._throughputs.get(app.app, RecordedThroughput())
         capacity = app.capacity or known.capacity(app.parallelism or known.ran(app.slots), 1)
         return None if capacity is None else known.sustained(capacity)
 
@@ -162,7 +162,7 @@ class RecordedPlant:
         for app in recorded.apps:
             slots = self._deployment.apps[app.app].slots if app.app in self._deployment.apps else app.slots
             waiting = self._waiting.get(app.app, Waiting(app.backlog_rows))
-            known = self._abilities[app.app]
+            known = self._throughputs[app.app]
             own, self._waiting[app.app] = modelled(app, slots, waiting, known, recorded.objective, span)
             apps.append(own)
         return replace(
@@ -182,7 +182,7 @@ class RecordedPlant:
         return Span(self.span_s, down_s, (until - restart.ended).total_seconds())
 
     def _settles(self, app: AppSignals, span: Span) -> bool:
-        capacity = self._abilities[app.app].capacity(app.parallelism or app.slots, 1)
+        capacity = self._throughputs[app.app].capacity(app.parallelism or app.slots, 1)
         return unsettled(app.arrival_rows_per_s or 0.0, capacity, span)
 
     def _rejoins(self, signals: Signals) -> bool:
@@ -198,7 +198,7 @@ class RecordedPlant:
     def _level(self, recorded: AppSignals, own: AppSignals, signals: Signals) -> bool:
         if recorded.slots != own.slots or recorded.backlog_rows is None or own.backlog_rows is None:
             return recorded.slots == own.slots and recorded.backlog_rows == own.backlog_rows
-        fixed_s = self._abilities[own.app].fixed(own.parallelism or own.slots)
+        fixed_s = self._throughputs[own.app].fixed(own.parallelism or own.slots)
         few = planned_rows(own.arrival_rows_per_s or 0.0, fixed_s, signals.objective)
         return abs(recorded.backlog_rows - own.backlog_rows) <= few
 

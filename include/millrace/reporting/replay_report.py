@@ -25,7 +25,7 @@ KIND_TAG, KIND = "kind", "replay"
 RECORDED, REPLAYED, ARRIVAL, QUIET = "tab:gray", "tab:blue", "tab:red", "0.93"
 FORMATS = ("png", "svg", "pdf")
 RESULTS = ("recorded", "replayed")
-RESULT_COLUMNS = ("slots", "decided", "ability_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
+RESULT_COLUMNS = ("slots", "decided", "throughput_rows_per_s", "backlog_rows", "action", "reason_code", "sentence")
 EVALUATION_COLUMNS = ("time", "span_s", "arrival_rows_per_s", "agreed", "modelled")
 
 
@@ -136,7 +136,7 @@ def replay_figure(backtest: Backtest) -> Figure:
     for name, colour, style in (("recorded", RECORDED, "--"), ("replayed", REPLAYED, "-")):
         results = [getattr(evaluation, name) for evaluation in evaluations]
         line: dict[str, Any] = {"color": colour, "linestyle": style, "label": name}
-        able = [_number(r.ability_rows_per_s) for r in results]
+        able = [_number(r.throughput_rows_per_s) for r in results]
         rates.plot(times, able, drawstyle="steps-pre", **(line | {"label": f"sustainable with {name} slots"}))
         slots.plot(times, [r.decided for r in results], drawstyle="steps-post", **line)
         waiting.plot(times, [_number(r.backlog_rows) for r in results], **line)

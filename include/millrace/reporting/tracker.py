@@ -145,17 +145,17 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
     signals = decision.signals
     for app in signals.apps if signals else ():
         prefix = "" if signals and len(signals.apps) == 1 else f"{app.app}."
-        ability = app.capacity.rows_per_s if app.capacity else None
+        throughput = app.capacity.rows_per_s if app.capacity else None
         figures |= {
             f"{prefix}slots": app.slots,
             f"{prefix}arrival_rows_per_s": app.arrival_rows_per_s,
             f"{prefix}backlog_rows": app.backlog_rows,
-            f"{prefix}processing_ability_rows_per_s": ability,
+            f"{prefix}throughput_rows_per_s": throughput,
             f"{prefix}sustainable_rows_per_s": app.sustainable(signals.objective) if signals else None,
             f"{prefix}rate_to_serve_rows_per_s": rate_to_serve(app, signals.objective) if signals else None,
         }
-        if ability and app.arrival_rows_per_s is not None:
-            figures[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / ability
+        if throughput and app.arrival_rows_per_s is not None:
+            figures[f"{prefix}utilisation_ratio"] = app.arrival_rows_per_s / throughput
     figures |= plan_metrics(decision.proposals)
     figures |= join_metrics(decision)
     return figures

@@ -102,10 +102,10 @@ class Driver:
         from millrace.lake.deployments import DeploymentFollower, DeploymentStore
         from millrace.lake.store import Lake
         from millrace.model.telemetry import ExecutorRun
-        from millrace.runtime.executors.agent import ExecutorAgent
-        from millrace.runtime.executors.allocation import Allocation, Lifetime
-        from millrace.runtime.executors.contingencies import Contingencies
-        from millrace.runtime.executors.placement import StatePlacement
+        from millrace.runtime.agent.agent import ExecutorAgent
+        from millrace.runtime.agent.allocation import Allocation, Lifetime
+        from millrace.runtime.agent.contingencies import Contingencies
+        from millrace.runtime.agent.placement import StatePlacement
 
         a, lake = self.arguments, Lake(self.arguments.lake)
         deployed = DeploymentStore(lake).get(a.pipeline, a.version)

@@ -74,7 +74,7 @@ def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
     Spark's own ``stop()`` cancels the running batch. A query whose state is TERMINATED ends by itself before its next
     trigger. A query that sleeps until its next trigger runs nothing that ``stop()`` could cancel. If the state is set
     while the query plans a batch, that batch stays undone, with offsets but no commit. The next driver repeats it, but
-    Spark refuses to repartition the state. So the state is set while the query executes a batch or does nothing. (Spark
+    Spark refuses to rescale the state. So the state is set while the query executes a batch or does nothing. (Spark
     internals: pinned to its version, covered by tests.)
 
     Args:

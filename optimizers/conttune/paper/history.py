@@ -48,7 +48,7 @@ def with_current(own: Sequence[Observation], operator: Operator, time: datetime)
     p, ability, error = operator.ability_at, operator.ability, operator.ability_error
     current = Observation(operator.name, p, ability, error, operator.samples, time)
     newest = next((o for o in reversed(own) if o.parallelism == p), None)
-    if not _is_usable(current) or (newest is not None and newest.processing_ability == ability):
+    if not _is_usable(current) or (newest is not None and newest.throughput == ability):
         return own
     return (*own, current)
 
@@ -64,7 +64,7 @@ def mean_levels(observations: Iterable[Observation], top_k: int) -> tuple[Level,
 
 
 def _mean_level(parallelism: int, recent: Sequence[Observation]) -> Level:
-    values = [o.processing_ability for o in recent]
+    values = [o.throughput for o in recent]
     n = len(values)
     own_error = math.sqrt(fmean([o.noise**2 for o in recent]))
     scatter = stdev(values) if n > 1 else 0.0
@@ -73,9 +73,4 @@ def _mean_level(parallelism: int, recent: Sequence[Observation]) -> Level:
 
 def _is_usable(observation: Observation) -> bool:
     noise = observation.noise
-    return (
-        observation.parallelism >= 1
-        and is_possible(observation.processing_ability)
-        and math.isfinite(noise)
-        and noise >= 0
-    )
+    return observation.parallelism >= 1 and is_possible(observation.throughput) and math.isfinite(noise) and noise >= 0

@@ -73,7 +73,7 @@ def fit(training: Mapping[str, Sequence[float]], kind: str) -> Any:
     """Return the fitted scikit-learn estimator: ``predict`` takes p, shape (n, 1), and returns rows per second, (n,).
 
     Args:
-        training: Columns ``parallelism`` (>= 1) and ``processing_ability`` (> 0, rows per second), of equal length
+        training: Columns ``parallelism`` (>= 1) and ``throughput`` (> 0, rows per second), of equal length
             >= 1: a Proposal's ``training``.
         kind: ``rbf`` or ``rbf_white``.
     """
@@ -85,4 +85,4 @@ def fit(training: Mapping[str, Sequence[float]], kind: str) -> Any:
     p = np.asarray(training["parallelism"], dtype=float).reshape(-1, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the authors' amplitude sticks at its bound
-        return regressor.fit(p, np.asarray(training["processing_ability"], dtype=float))
+        return regressor.fit(p, np.asarray(training["throughput"], dtype=float))

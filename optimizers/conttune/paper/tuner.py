@@ -33,7 +33,7 @@ class ContTune(BaseTuner[ContTuneOptions]):
         """Return the scikit-learn estimator of PA(p) for a Proposal's ``training``, as the decision used it.
 
         Args:
-            training: Columns ``parallelism`` and ``processing_ability``.
+            training: Columns ``parallelism`` and ``throughput``.
         """
         return fit(training, self.options.surrogate)
 

@@ -113,7 +113,7 @@ def rates_by_producer(job: Job, options: Ds2Options) -> Rates:
         if _is_source(job, operator):
             arrives = operator.arrival if options.known_arrival_rate else None
             taken[operator.id] = operator.rate if arrives is None else arrives
-            emitted[operator.id] = operator.output_ability if arrives is None else arrives
+            emitted[operator.id] = operator.output_throughput if arrives is None else arrives
             continue
         parts = [emitted.get(edge.producer) for edge in job.into[operator.id]]
         rate = sum(part for part in parts if part is not None)
@@ -128,16 +128,16 @@ def _is_source(job: Job, operator: Operator) -> bool:
 
 def _output(operator: Operator, rate: float | None) -> float | None:
     """Return lambda_out at an input rate."""
-    if rate is None or operator.output_ability is None or not operator.ability:
+    if rate is None or operator.output_throughput is None or not operator.ability:
         return None
-    return operator.output_ability * (rate / operator.ability)
+    return operator.output_throughput * (rate / operator.ability)
 
 
 def _intake(job: Job, operator: Operator) -> float | None:
     """Return the unthrottled intake of a source: its rate, scaled as its output would be."""
-    if operator.id is None or operator.output_ability is None:
+    if operator.id is None or operator.output_throughput is None:
         return operator.rate
     emitted = next((o.rows_out_per_s for o in job.app.operators if o.operator == operator.id), None)
     if not emitted or operator.rate is None:
-        return operator.output_ability
-    return operator.rate * (operator.output_ability / emitted)
+        return operator.output_throughput
+    return operator.rate * (operator.output_throughput / emitted)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.local.stack.spark_env import driver_submit_conf
+from millrace.environment.spark_env import driver_submit_conf
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PARTITIONS = 16

@@ -10,7 +10,8 @@ import pytest
 from benchmarks.flink import jars
 from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.unavailable import Unavailable
-from millrace.local.stack import java, spark_env
+from millrace.environment import spark_env
+from millrace.local.stack import java
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.optimizers.albic.partition_loads import groups
 
 from benchmarks.placement.drift import DriftRun
 from benchmarks.placement.figures import (
@@ -24,10 +25,9 @@ from benchmarks.placement.pairs import PairRun
 from benchmarks.placement.resizing import ResizeRun
 from benchmarks.placement.skew import ALBIC, METHODS, SteadyRun, busy_s, load_distance, mean_moves
 from millrace.model.telemetry import PartitionRun
-from tests.include.control.test_key_groups import run
+from tests.include.control.test_partition_loads import run
 from tests.include.control.test_placement import plan
 from tests.include.control.world import NOON
-from tests.optimizers.albic.key_groups import groups
 
 OURS = SteadyRun(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 

@@ -28,7 +28,7 @@ def test_rates_when_everything_keeps_up_then_all_arrivals_pass_and_nothing_waits
     first = operator(seen, "map")
     assert (app(seen).arrival_rows_per_s, app(seen).processed_rows_per_s, app(seen).backlog_rows) == (400, 400, 0)
     assert (first.rows_in_per_s, first.rows_out_per_s) == (400, 200)
-    assert (first.processing_ability, first.output_ability) == pytest.approx((500, 250))
+    assert (first.throughput, first.output_throughput) == pytest.approx((500, 250))
     assert (first.busy_ratio, first.backpressured_ratio) == pytest.approx((0.8, 0.0))
     assert first.useful_s_per_row == pytest.approx(5 / 500)
     assert app(seen).slot_busy_ratio == pytest.approx(0.8) and app(seen).backpressured_ratio == 0
@@ -40,7 +40,7 @@ def test_backlog_when_an_operator_is_too_small_then_grows_at_the_source_and_down
     assert app(seen).backlog_rows == source.backlog_rows == (800 - 400) * 30
     assert app(seen).backlog_growth_rows_per_s == pytest.approx(400)
     assert [operator(seen, name).rows_in_per_s for name in ("source", "map", "slow", "sink")] == [400] * 4
-    assert (source.arrival_rows_per_s, source.output_ability) == pytest.approx((800, 800))
+    assert (source.arrival_rows_per_s, source.output_throughput) == pytest.approx((800, 800))
     assert app(seen).backpressured_ratio == source.backpressured_ratio == pytest.approx(0.5)
     # a full operator is busy, its upstream waits for it, its downstream is idle
     assert [operator(seen, n).busy_ratio for n in ("map", "slow", "sink")] == pytest.approx([0.4, 1.0, 0.4])
@@ -137,8 +137,8 @@ def test_rows_that_arrived_are_processed_or_waiting_and_rates_are_below_ability(
         processed += (seen.processed_rows_per_s or 0) * (plant.now - before)
         assert arrived == pytest.approx(processed + (seen.backlog_rows or 0), abs=1.0)
         for told in seen.operators:
-            if told.processing_ability is not None:
-                assert (told.rows_in_per_s or 0) <= told.processing_ability * (1 + 1e-6)
+            if told.throughput is not None:
+                assert (told.rows_in_per_s or 0) <= told.throughput * (1 + 1e-6)
             if told.arrival_rows_per_s is not None:
                 assert 0 <= (told.backpressured_ratio or 0) <= 1
     for segment in plant.segments:
@@ -186,5 +186,5 @@ def test_drift_when_ability_falls_then_the_same_p_processes_less() -> None:
         after = observe(plant)
     after = observe(plant)
     name = made.shape.sizable[0]
-    fallen = (operator(after, name).processing_ability or 0) / (operator(before, name).processing_ability or 1)
+    fallen = (operator(after, name).throughput or 0) / (operator(before, name).throughput or 1)
     assert fallen == pytest.approx(0.75, abs=0.1)

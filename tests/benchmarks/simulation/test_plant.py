@@ -90,7 +90,7 @@ def test_noise_when_other_levels_are_set_then_is_the_same() -> None:
         set_p(plant, *levels)
         for _ in range(5):
             seen = app(observe(plant))
-        measured = [o.processing_ability or 0.0 for o in seen.operators if o.processing_ability]
+        measured = [o.throughput or 0.0 for o in seen.operators if o.throughput]
         true = [plant.truth.ability(u)[p - 1] for u, p in zip(plant.scenario.units, levels, strict=True)]
         ratios.append([m / t for m, t in zip(measured, true, strict=True)])
     assert ratios[0] == pytest.approx(ratios[1])

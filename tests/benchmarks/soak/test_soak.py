@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.soak.app import BATCH_S, EndlessApp
 from benchmarks.soak.bench import LIMIT, SoakedLoop, warm_and_end
-from millrace.control.recent_batches import read_batches
+from millrace.control.batch_history import read_batches
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.model.decision import Action

@@ -29,7 +29,7 @@ FIXED_S = 0.5
 DAY = (300, 320, 650, 700, 690, 1200, 1250, 1240, 1230, 600, 580, 590, 300, 290, 300)
 
 
-def ability(p: int) -> float:
+def throughput(p: int) -> float:
     """The throughput of p slots, rows per second."""
     return 240.0 * p**0.85
 
@@ -53,7 +53,7 @@ class Steady:
         app, now = signals.apps[0], current.apps[NAME].slots
         if signals.settling or app.capacity is None or app.arrival_rows_per_s is None:
             return Proposal(self.name, (), "settling", "Not settled"), memory
-        known = {o.parallelism: o.processing_ability for o in signals.observations}
+        known = {o.parallelism: o.throughput for o in signals.observations}
         known[app.capacity.parallelism] = app.capacity.rows_per_s
         need = app.arrival_rows_per_s + (app.backlog_rows or 0) / 600
 
@@ -72,7 +72,7 @@ class Steady:
             (Change(NAME, "slots", now, wanted),),
             "under_provisioned" if wanted > now else "over_provisioned",
             told,
-            {"processing_ability_rows_per_s": expected(wanted)},
+            {"throughput_rows_per_s": expected(wanted)},
         ), {"looks": seen, "insists": 0}
 
 
@@ -87,7 +87,7 @@ class App:
     slots: int = 2
     version: int = 1
     fails: frozenset[int] = frozenset()
-    able: Callable[[int], float] = ability
+    able: Callable[[int], float] = throughput
     backlog: float = 0.0
     evaluation: int = 0
     down_s: float = 0.0

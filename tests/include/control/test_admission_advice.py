@@ -87,7 +87,7 @@ def test_admission_advice_is_shown_with_a_change_of_slots(tmp_path: Path) -> Non
     assert (decision.action, decision.reason_code) == (Action.APPLY, "under_provisioned")
     assert decision.sentence.startswith("delays: slots 2 -> 4: ")
     assert decision.sentence.endswith(f"Advice by drfm: {FIRST}.")
-    assert decision.predicted == {"processing_ability_rows_per_s": 960.0}, "what is not done predicts nothing"
+    assert decision.predicted == {"throughput_rows_per_s": 960.0}, "what is not done predicts nothing"
     assert decision.target is not None and set(decision.target.apps) == {NAME}
 
 

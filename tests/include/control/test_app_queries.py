@@ -145,7 +145,7 @@ def test_observations_of_queries_are_combined_in_the_present_mix(tmp_path: Path)
     mixed = [o for o in second.observations if o.operator == "delays"]
     capacity = second.apps[0].capacity
     assert capacity is not None and mixed
-    assert mixed[-1].processing_ability == pytest.approx(capacity.rows_per_s, rel=0.1)
+    assert mixed[-1].throughput == pytest.approx(capacity.rows_per_s, rel=0.1)
     assert not any(o.operator == "delays" for o in first.observations)
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.control.arrivals import arrival_basis, with_arrivals
+from millrace.control.batch_history import History
 from millrace.control.collect import collect
 from millrace.control.rates import batch_rows_limit, rates, restart_lag_rows
-from millrace.control.recent_batches import History
 from millrace.lake.control_tables import ControlTables
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Outcome, Reconfiguration

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.control.batch_history import healthy
 from millrace.control.capacity import (
     STATE_ROW_S,
     STORE_S,
@@ -18,7 +19,6 @@ from millrace.control.capacity import (
     typical_parallelism,
     work,
 )
-from millrace.control.recent_batches import healthy
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
 from tests.examples import examples
 from tests.include.control.synthetic import START, App

@@ -61,7 +61,7 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     (operator,) = seen.operators
     assert operator.operator == "delays/0.MapInPandas"
     assert operator.parallelism == 4
-    assert operator.processing_ability == pytest.approx(2000, rel=0.03)
+    assert operator.throughput == pytest.approx(2000, rel=0.03)
     assert operator.rows_in_per_s == pytest.approx(1000, rel=0.15)
     assert operator.useful_s_per_row == pytest.approx(4 / 2000, rel=0.03)
     assert not signals.settling
@@ -379,7 +379,7 @@ def test_new_observations_when_measured_then_one_point_at_the_running_p(tmp_path
     capacity = of(signals).capacity
     assert capacity is not None
     assert (point.operator, point.parallelism, point.time) == ("delays", 2, signals.until)
-    assert (point.processing_ability, point.noise) == (capacity.rows_per_s, capacity.rows_per_s_error)
+    assert (point.throughput, point.noise) == (capacity.rows_per_s, capacity.rows_per_s_error)
     store = ObservationStore(lake)
     store.add("delays", [point], "look", signals.telemetry_version)
     store.add("delays", [point], "look", signals.telemetry_version)

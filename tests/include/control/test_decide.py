@@ -129,11 +129,11 @@ def test_waiting_question_is_not_asked_again() -> None:
 
 
 def wanting(partitions: int = 16, action: Action = Action.AWAIT, **changes: Any) -> DecisionContext:
-    return context(spec=spec(max_parallelism=partitions), repartition=action, **changes)
+    return context(spec=spec(max_parallelism=partitions), rescale=action, **changes)
 
 
 def test_other_state_partitions_in_the_spec_wait_for_a_person_in_any_mode() -> None:
-    assert spec().mode is Mode.AUTO and spec().repartition is Mode.APPROVE
+    assert spec().mode is Mode.AUTO and spec().rescale is Mode.APPROVE
     asked, memories = decide(observation(), wanting())
     assert (asked.action, asked.reason_code, memories) == (Action.AWAIT, "state_partitions", {})
     assert "max_parallelism 8 -> 16" in asked.sentence

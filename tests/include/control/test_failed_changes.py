@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from millrace.control.changes import failed_changes
+from millrace.control.change_results import failed_changes
 from millrace.model.decision import Outcome, Reconfiguration
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from millrace.control.batch_history import History
 from millrace.control.collect import collect
 from millrace.control.first_batches import change_s, first_batches
-from millrace.control.recent_batches import History
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.model.decision import Outcome, Reconfiguration

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from millrace.control.flows import remote_s_per_mb
-from millrace.control.key_groups import key_groups
+from millrace.control.partition_loads import partition_loads
 from millrace.lake.row_codec import partition_flow_row
 from millrace.lake.store import Lake
 from millrace.model.placement import Flows
 from millrace.model.telemetry import PartitionFlow
-from tests.include.control.test_key_groups import SPEC, run, sampled
+from tests.include.control.test_partition_loads import SPEC, run, sampled
 from tests.include.control.world import NAME, NOON
 
 PARTITIONS = 8
@@ -44,7 +44,7 @@ def measured(tmp_path: Path, *flows: PartitionFlow) -> Flows:
         of_it = {"operator": operator, "operators": (operator,), "run_s": 1.0}
         sampled(lake, *(run(batch, p, **of_it) for batch in range(4) for p in range(PARTITIONS)))
     lake.append("telemetry/flows", [partition_flow_row(f) for f in flows])
-    found = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    found = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
     assert found is not None
     return found.flows
 

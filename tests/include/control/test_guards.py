@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.changes import Scaling
+from millrace.control.change_results import Scaling
 from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import CHAIN, first_veto, judge, quality_outcome

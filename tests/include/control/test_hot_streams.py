@@ -5,9 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from millrace.control.hot_streams import hot_streams
-from millrace.control.key_groups import key_groups
+from millrace.control.partition_loads import partition_loads
 from millrace.lake.store import Lake
-from tests.include.control.test_key_groups import run, sampled
+from tests.include.control.test_partition_loads import run, sampled
 from tests.include.control.world import NAME, NOON, spec
 
 PROFILE = {"stream": ["carrier"], "time_column": "time", "source": "/s", "period_s": 60}
@@ -36,8 +36,8 @@ def test_hot_streams_are_searched_if_partitions_are_skewed(tmp_path: Path) -> No
     counted(lake, 1, {"UA": 70, "AA": 10, "B6": 10, "DL": 10})
     for batch, hot_s in enumerate((1.0, 1.0, 1.0)):
         sampled(lake, *(run(batch, p, run_s=hot_s) for p in range(4)))
-    even = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    even = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
     assert even is not None and even.hot == ()
     sampled(lake, *(run(batch, p, run_s=1.0 if p else 30.0) for batch in range(3, 9) for p in range(4)))
-    skewed = key_groups(SPEC, lake, NOON + timedelta(seconds=9))
+    skewed = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
     assert skewed is not None and skewed.hot == (("UA", 0.7),)

@@ -440,7 +440,7 @@ def test_evaluation_when_the_telemetry_is_from_an_older_version_then_holds(
 def test_scaling_that_brought_nothing_vetoes_the_next_step_up(w: World) -> None:
     first = evaluate(w)
     (change,) = w.loop.apply(first.decision_id)
-    achieved = {"processing_ability_rows_per_s": 481.0}
+    achieved = {"throughput_rows_per_s": 481.0}
     ReconfigurationStore(w.lake).record(replace(change, achieved=achieved))
     w.plant.arrival, w.plant.per_slot = 2000.0, 300.0
     w.clock.wait(60)

@@ -30,9 +30,9 @@ def test_change_and_its_run_link_each_other(tmp_path: Path, mlflow_uri: str) -> 
     w.report(31, 89)
     w.loop.observe()  # the next evaluation checks the effect of the change
     verified = ReconfigurationStore(w.lake).recent(NAME, 1)[0]
-    assert verified.achieved == {"processing_ability_rows_per_s": 960.0}
+    assert verified.achieved == {"throughput_rows_per_s": 960.0}
     metrics = MlflowClient(mlflow_uri).get_run(stored.mlflow_run_id).data.metrics
-    assert metrics["achieved_processing_ability_rows_per_s"] == 960.0
+    assert metrics["achieved_throughput_rows_per_s"] == 960.0
 
 
 def test_failed_change_has_a_run_too(tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

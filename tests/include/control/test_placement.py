@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.control.changes import achieved_by
+from millrace.control.change_results import achieved_by
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.memories import MemoryStore
 from millrace.model.decision import LIVE, Action, Memory, Outcome, Proposal, Reconfiguration
@@ -19,7 +19,7 @@ from millrace.model.signals import Capacity, Signals
 from millrace.optimizers.conformance.builders import app_signals, signals
 from millrace.reporting.tracker import MlflowTracker
 from tests.include.control.world import NAME, NOON, World, world
-from tests.optimizers.albic.key_groups import groups
+from tests.optimizers.albic.partition_loads import groups
 
 SENTENCE = "1 state partition moves: the stateful part of a batch takes 7.0 -> 6.0 s on 2 executors"
 OPERATOR = "q/0"
@@ -95,7 +95,7 @@ def test_placement_is_planned_for_the_slots_of_the_same_decision(tmp_path: Path)
     assert decision.sentence.startswith(f"{NAME}: slots 2 -> 4, {NAME}: placement of 2 partitions: ")
     assert decision.target is not None
     assert (decision.target.slots, decision.target.apps[NAME].placement) == (4, {OPERATOR: (-1, 1, 1)})
-    assert decision.predicted == {"processing_ability_rows_per_s": 960.0, STATEFUL_BATCH: 6.0}
+    assert decision.predicted == {"throughput_rows_per_s": 960.0, STATEFUL_BATCH: 6.0}
 
 
 @pytest.mark.parametrize(("mode", "action"), [("advise", Action.ADVISE), ("approve", Action.AWAIT)])
@@ -125,7 +125,7 @@ def test_placement_effect_is_measured_on_the_same_version(tmp_path: Path) -> Non
     decision = w.loop.decide(w.loop.observe())
     change = Reconfiguration(NAME, NAME, decision.decision_id, LIVE, 1, 2, 1, NOON, NOON, 0.0, Outcome.READY)
     app = replace(app_signals(2, 100.0, Capacity(2, 0.4, 480.0, 5.0, 20)), app=NAME, parallelism=2)
-    measured = replace(signals(app), key_groups=groups([4.0, 3.0, 2.5], [0, 1, 1], app=NAME))
+    measured = replace(signals(app), partition_loads=groups([4.0, 3.0, 2.5], [0, 1, 1], app=NAME))
     assert achieved_by(change, decision, measured) == {STATEFUL_BATCH: 5.5}
     without_capacity = replace(measured, apps=(replace(app, capacity=None),))
     assert achieved_by(change, decision, without_capacity) == {STATEFUL_BATCH: 5.5}

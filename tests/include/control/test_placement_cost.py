@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.changes import verify
+from millrace.control.change_results import record_results
 from millrace.control.placement_cost import placement_cost
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import DecisionStore
@@ -17,10 +17,10 @@ from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import Change
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups
+from millrace.model.placement import STATEFUL_BATCH, PartitionLoads
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.telemetry import BatchMetrics
-from tests.include.control.test_key_groups import run, sampled
+from tests.include.control.test_partition_loads import run, sampled
 from tests.include.control.world import NAME, NOON, spec
 
 LATER = NOON + timedelta(seconds=60)
@@ -69,8 +69,8 @@ def test_cost_is_shown_with_the_effect_of_a_placement(lake: Lake) -> None:
     decision = Decision("d1", NAME, NOON, Action.APPLY, "partitions_to_move", "", proposals=(proposal,), target=target)
     DecisionStore(lake).record(replace(decision, predicted=proposal.predicted))
     ReconfigurationStore(lake).record(CHANGE)
-    groups = KeyGroups(NAME, LATER, LATER, 9, ("q/0",), (0,), (0,), (1.5,), (0.0,), (9.0,), (1,))
+    groups = PartitionLoads(NAME, LATER, LATER, 9, ("q/0",), (0,), (0,), (1.5,), (0.0,), (9.0,), (1,))
     app = AppSignals(NAME, 2, 2, False, 210.0, 210.0, 0, 0.0, 10, 9, 1.0, 0.0, 0.5, None)
-    signals = Signals(NAME, NOON, LATER, 7, 2, (app,), key_groups=groups)
-    ((done, _),) = verify(ControlTables(lake), signals)
+    signals = Signals(NAME, NOON, LATER, 7, 2, (app,), partition_loads=groups)
+    ((done, _),) = record_results(ControlTables(lake), signals)
     assert done.achieved == {STATEFUL_BATCH: 1.5, "moved_partitions": 1, "loaded_mb": 2, "longest_batch_s": 9}

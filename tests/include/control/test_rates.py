@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.control.batch_history import History
 from millrace.control.rates import RECENT_RATIO, is_full, rates
-from millrace.control.recent_batches import History
 from millrace.model.telemetry import BatchMetrics
 from tests.include.control.synthetic import START, App
 

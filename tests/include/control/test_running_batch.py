@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from millrace.control.arrivals import with_arrivals
+from millrace.control.batch_history import is_idle_marker, is_marker, running_s, sound
 from millrace.control.collect import collect
 from millrace.control.quality.frames import batches_frame
-from millrace.control.recent_batches import is_idle_marker, is_marker, running_s, sound
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.new_rows import read_since
+from millrace.lake.rows_since import read_since
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals, Objective

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.memories import MemoryStore
-from millrace.lake.new_rows import CATCH_UP_ROWS
+from millrace.lake.rows_since import CATCH_UP_ROWS
 from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision
 from tests.include.control.world import NAME, World, good_rows, world, write, write_app

@@ -155,14 +155,14 @@ class Proportional:
             (Change(app.app, "slots", app.slots, wanted),),
             "under_provisioned" if wanted > app.slots else "over_provisioned",
             f"{wanted} slots are just enough",
-            {"processing_ability_rows_per_s": each * wanted},
+            {"throughput_rows_per_s": each * wanted},
             {
                 "parallelism": levels,
                 "mean": tuple(each * p for p in levels),
                 "low": tuple(0.9 * each * p for p in levels),
                 "high": tuple(1.1 * each * p for p in levels),
             },
-            {"parallelism": (1.0, 2.0, 4.0), "processing_ability": (each, 2 * each, 3.9 * each)},
+            {"parallelism": (1.0, 2.0, 4.0), "throughput": (each, 2 * each, 3.9 * each)},
         ), remembered
 
 

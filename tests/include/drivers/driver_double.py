@@ -21,7 +21,7 @@ from millrace.run_folder.arguments import DriverArguments, recognise
 from millrace.run_folder.driver_records import DriverState, QueryCheckpoint, app_dir
 from millrace.run_folder.generation import newest
 from millrace.run_folder.lock import AppLock
-from millrace.run_folder.repartition import ENTRY_POINT
+from millrace.run_folder.rescale_record import ENTRY_POINT
 from millrace.runtime.journal import Journal
 from tests.include.drivers import job_double
 

@@ -13,7 +13,7 @@ from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
 from millrace.drivers import submit
-from millrace.local.stack.spark_env import submit_options
+from millrace.environment.spark_env import submit_options
 from millrace.model.deployment import AppDeployment, ExecutorSize
 from millrace.model.spec import Submit
 from millrace.pipelines.spec_yaml import parse

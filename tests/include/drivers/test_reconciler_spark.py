@@ -16,20 +16,20 @@ import pyarrow as pa
 import pytest
 
 from millrace.drivers.reconciler import Reconciler
+from millrace.environment.spark_env import submit_options
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.source_tables import SourceTable, query
 from millrace.lake.store import Lake
-from millrace.local.stack.spark_env import submit_options
 from millrace.model.decision import Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.master import LOCAL
 from millrace.model.spec import PipelineSpec, Submit
-from millrace.run_folder import repartition
+from millrace.run_folder import rescale_record
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import DriverState
-from millrace.run_folder.repartition import copy_of
+from millrace.run_folder.rescale_record import copy_of
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -173,7 +173,7 @@ def test_results_over_killed_state_partition_changes_match_a_batch(plant: Plant)
 
     # the reconciler is killed, and its job continues
     plant.deploy(partitions=5, **ROCKSDB)
-    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
+    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "rescale", "after"))
     (change,) = [c for c in plant.reconciler().reconcile() if c.outcome is Outcome.READY]
     assert change.to_version == 2, plant.logs()
     until(lambda: plant.reconciler().status()[0].checkpoints, "the first batch over 5 partitions")
@@ -184,9 +184,9 @@ def test_results_over_killed_state_partition_changes_match_a_batch(plant: Plant)
 
     # the job is killed too: the change is rolled back
     plant.deploy(partitions=3, **ROCKSDB)
-    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "repartition", "after"))
+    _killed_at(plant, ("millrace.drivers.launcher:Launcher", "rescale", "after"))
     until(copy.exists, "the job copies")
-    for process in repartition.running(run):
+    for process in rescale_record.running(run):
         process.signal(signal.SIGKILL)
     plant.reconciler().reconcile()
     until(lambda: plant.reconciler().status()[0].checkpoints, "the next batch")

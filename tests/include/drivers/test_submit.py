@@ -21,7 +21,7 @@ from millrace.model.spec import Submit
 from millrace.model.submit_options import EmbeddedCluster
 from millrace.places import SOURCES
 from millrace.run_folder.arguments import DriverArguments, recognise
-from millrace.run_folder.repartition import Verb
+from millrace.run_folder.rescale_record import Verb
 
 JARS = (Path("/jars/a.jar"), Path("/jars/b.jar"))
 OPTIONS = SubmitOptions(Path("/spark/bin/spark-submit"), JARS, {"spark.driver.extraJavaOptions": "-Xshare:auto"})
@@ -120,15 +120,15 @@ def test_jars_of_connectors_are_passed_once_fetched() -> None:
         submit.command(OPTIONS, app, ARGUMENTS)
     fetched = replace(OPTIONS, connectors={"kafka": (Path("/jars/kafka.jar"),)})
     assert _value(submit.command(fetched, app, ARGUMENTS), "--jars") == "/mine.jar,/jars/kafka.jar"
-    assert _value(submit.repartition_command(fetched, app, Verb.UNDO, Path("/run")), "--jars").endswith("/kafka.jar")
+    assert _value(submit.rescale_command(fetched, app, Verb.UNDO, Path("/run")), "--jars").endswith("/kafka.jar")
 
 
-def test_job_that_repartitions_state_runs_here_with_the_apps_settings(tmp_path: Path) -> None:
+def test_job_that_rescales_state_runs_here_with_the_apps_settings(tmp_path: Path) -> None:
     app = replace(_app(master="spark://host:7077", conf={"spark.x": "1"}), executor=ExecutorSize(2, 700), slots=5)
-    argv = submit.repartition_command(OPTIONS, app, Verb.UNDO, tmp_path)
+    argv = submit.rescale_command(OPTIONS, app, Verb.UNDO, tmp_path)
     assert _value(argv, "--master").startswith("local[") and _value(argv, "--driver-memory") == "2048m"
     assert _conf(argv)["spark.x"] == "1" and not any("dynamicAllocation" in key for key in _conf(argv))
-    assert argv[-3:] == [str(submit.REPARTITION), "undo", str(tmp_path)] and submit.REPARTITION.is_file()
+    assert argv[-3:] == [str(submit.RESCALE), "undo", str(tmp_path)] and submit.RESCALE.is_file()
     assert recognise(argv) is None
 
 
@@ -294,7 +294,7 @@ def test_start_when_folder_or_program_is_missing_then_says_which(tmp_path: Path,
 
 @pytest.mark.spark
 def test_spark_submit_passes_odd_characters_untouched(tmp_path: Path) -> None:
-    from millrace.local.stack import spark_env
+    from millrace.environment import spark_env
 
     words = ("", " a b ", "ä€😀", 'it\'s "quoted"', "$HOME `id` $(id)", "*?[a]", "\\n", "line\nbreak", "--conf", "-- x")
     program = tmp_path / "tell.py"

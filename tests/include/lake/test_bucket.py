@@ -13,8 +13,8 @@ from millrace.lake.commit_follower import CommitFollower
 from millrace.lake.fenced_table import Fenced, FencedTable
 from millrace.lake.location import OPTIONS_VARIABLE, Location, options_of
 from millrace.lake.maintenance import compact, last_upkeep, maintain
-from millrace.lake.new_rows import read_since
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
+from millrace.lake.rows_since import read_since
 from millrace.lake.storage import table_storage
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError

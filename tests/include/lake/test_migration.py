@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from millrace.lake.fenced_table import FencedTable
 from millrace.lake.maintenance import maintain
 from millrace.lake.migration import migrate, migrate_all
-from millrace.lake.recent_rows import RowQuery, read_recent
+from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake

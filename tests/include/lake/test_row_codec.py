@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ from millrace.lake.row_codec import (
     reconfiguration_row,
 )
 from millrace.lake.store import Lake
-from millrace.model.codec import to_plain
-from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
+from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
 from millrace.model.signals import Observation, Signals
 from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
 
@@ -68,15 +66,15 @@ reconfigurations = st.builds(
     outcome=st.sampled_from(Outcome), error=maybe(text), achieved=st.dictionaries(text, ratio, max_size=2),
 )  # fmt: skip
 observations = st.builds(
-    Observation, operator=text, parallelism=small, processing_ability=ratio, noise=ratio, batches=long, time=moment
+    Observation, operator=text, parallelism=small, throughput=ratio, noise=ratio, batches=long, time=moment
 )
 decisions = st.builds(
     Decision, decision_id=text, pipeline=text, time=moment, action=st.sampled_from(Action), reason_code=text,
     sentence=text, signals=maybe(st.builds(Signals, pipeline=text, since=moment, until=moment, telemetry_version=long,
     deployment_version=long, apps=st.just(()), observations=st.lists(observations, max_size=1).map(tuple),
     )), base_version=maybe(long), predicted=st.dictionaries(text, ratio, max_size=2), proposals=st.just(()),
-    guards=st.just(()), target=st.none(), models=st.dictionaries(text, text, max_size=2), config_hash=text,
-    mlflow_run_id=maybe(text), cursor_version=maybe(long), cursor_until=maybe(moment),
+    guards=st.just(()), target=st.none(), config_hash=text,
+    cursor_version=maybe(long), cursor_until=maybe(moment),
 )  # fmt: skip
 
 
@@ -116,15 +114,3 @@ def test_app_row_when_written_then_has_every_column(tmp_path: Path) -> None:
         "pipeline": "delays", "app": "delays", "time": time, "generation": 3, "cpu_ratio": None,
         "rss_bytes": 10**9, "up_s": 1.5, "host": "far", "date": time.date(),
     }  # fmt: skip
-
-
-def test_decision_with_an_old_plan_format_is_read_without_it() -> None:
-    told = Decision("d", "p", datetime(2026, 1, 1, tzinfo=UTC), Action.ADVISE, "groups_to_move", "move 7 key groups")
-    row = decision_row(told)
-    plan = {"method": "joint", "resource": "rows_per_s", "nodes": ["worker-1"], "operator": ["plane"], "load": [1.0]}
-    advice = {"optimizer": "albic", "changes": [], "reason_code": "groups_to_move", "sentence": "", "placement": plan}
-    seen = to_plain(Signals("p", told.time, told.time, 1, 1, ()))
-    seen["key_groups"] = {"version": 1, "operator": ["plane"], "key_group": [0], "app": ["p"]}
-    found = decision_from_row({**row, "proposals": json.dumps([advice]), "signals": json.dumps(seen)})
-    assert found.proposals == (Proposal("albic", (), "groups_to_move", ""),)
-    assert found.signals is not None and found.signals.key_groups is None

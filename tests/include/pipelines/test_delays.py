@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from millrace.environment import spark_env
 from millrace.lake.source_tables import SourceTable, is_table, query
 from millrace.local.demo.comparison import compare, settled
 from millrace.local.feeds.replay_clock import SCHEMA, Clock, Replay
-from millrace.local.stack import spark_env
 from millrace.model.submit_options import conf_words
 from millrace.places import PACKAGE
 from tests.flights import flights

@@ -22,7 +22,7 @@ from millrace.model.signals import Signals
 from millrace.optimizers import registry
 from millrace.optimizers.registry import create, names
 from millrace.reporting.backtest import replay
-from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, ability, launched, spec_of
+from tests.include.control.recorded_run import DAY, PERIOD_S, Run, Steady, launched, spec_of, throughput
 from tests.include.control.world import NAME, NOON
 
 LATER = NOON + timedelta(days=2)
@@ -115,7 +115,8 @@ def test_replay_models_periods_with_other_slots(day: Run) -> None:
     assert made.replayed.reconfigurations == 0 and made.replayed.peak_slots == 2
     assert made.replayed.core_s == pytest.approx(2 * PERIOD_S * len(DAY))
     # two slots sustain 432 rows/s: nine evaluations of the day have more
-    assert made.replayed.under_provisioned == sum(rate > ability(2) for rate in DAY) > made.recorded.under_provisioned
+    above = sum(rate > throughput(2) for rate in DAY)
+    assert made.replayed.under_provisioned == above > made.recorded.under_provisioned
     assert made.evaluations[-4].replayed.backlog_rows > 100_000  # type: ignore[operator]
 
 
@@ -124,7 +125,7 @@ def test_replay_uses_the_measurements_of_a_level(day: Run) -> None:
     level = max(ran)
     made = replayed(day, Fixed(level), "fixed")
     assert made.evaluations[3].modelled
-    assert made.evaluations[3].replayed.ability_rows_per_s == pytest.approx(ability(level))
+    assert made.evaluations[3].replayed.throughput_rows_per_s == pytest.approx(throughput(level))
 
 
 def test_replay_with_a_slower_tuner_has_more_evaluations_with_too_few_slots(day: Run) -> None:

@@ -23,7 +23,7 @@ CURVE = {
     "low": tuple(90.0 * p**0.9 for p in range(1, 41)),
     "high": tuple(1e6 * p for p in range(1, 41)),
 }
-TRAINING = {"parallelism": (2.0, 4.0), "processing_ability": (190.0, 350.0), "noise": (4.0, 7.0)}
+TRAINING = {"parallelism": (2.0, 4.0), "throughput": (190.0, 350.0), "noise": (4.0, 7.0)}
 SLOTS = Change("delays", "slots", 2, 6)
 COUNT = Change("delays", "parallelism", 2, 5, "count")
 SINK = Change("delays", "parallelism", 1, 2, "sink")
@@ -73,7 +73,7 @@ def test_figure_of_several_operators_shows_the_first_and_names_it() -> None:
     made = proposal(
         COUNT,
         SINK,
-        predicted={"processing_ability_rows_per_s/count": 440.0, "utilisation_ratio/count": 0.9},
+        predicted={"throughput_rows_per_s/count": 440.0, "utilisation_ratio/count": 0.9},
     )
     told = decision(made, app(operators=(measured,), capacity=None), target=1.0)
     figure = curve_figure(told, made)
@@ -98,7 +98,7 @@ def test_figure_without_a_model_does_not_exist(curve: dict[str, tuple[float, ...
 
 
 @pytest.mark.parametrize(
-    "known", [{"arrival_rows_per_s": None}, {"capacity": None}, {"app": "other"}], ids=["rate", "ability", "app"]
+    "known", [{"arrival_rows_per_s": None}, {"capacity": None}, {"app": "other"}], ids=["rate", "throughput", "app"]
 )
 def test_figure_is_drawn_without_unknown_values(known: dict[str, Any]) -> None:
     made = proposal(SLOTS)
@@ -115,16 +115,18 @@ def test_figure_without_change_shows_only_the_model() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0, 1e6), st.floats(1e-3, 1e6), st.integers(1, 50), st.integers(1, 20), st.integers(20, 100))
-def test_linear_rule_is_the_lowest_p_that_it_allows(rate: float, ability: float, at: int, low: int, high: int) -> None:
+def test_linear_rule_is_the_lowest_p_that_it_allows(
+    rate: float, throughput: float, at: int, low: int, high: int
+) -> None:
     made = proposal(SLOTS)
-    measured = app(arrival_rows_per_s=rate, backlog_rows=0, capacity=Capacity(at, 0.1, ability, 1.0, 5))
+    measured = app(arrival_rows_per_s=rate, backlog_rows=0, capacity=Capacity(at, 0.1, throughput, 1.0, 5))
     found = subject_of(decision(made, measured, Bounds(low, high), target=1.0), made)
     assert found is not None
     if rate == 0:
         assert found.linear is None
         return
     assert found.linear is not None and low <= found.linear <= high
-    needed = at * rate / ability
+    needed = at * rate / throughput
     if found.linear < high:
         assert found.linear >= needed * (1 - 1e-6)
     if found.linear > low:

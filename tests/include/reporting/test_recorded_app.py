@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.model.signals import AppSignals, Capacity, Objective
-from millrace.reporting.recorded_abilities import RecordedAbilities
 from millrace.reporting.recorded_app import Span, Waiting, modelled, planned_rows
+from millrace.reporting.recorded_throughputs import RecordedThroughput
 
 GOAL = Objective(target_utilisation=0.8, max_lag_s=30.0)
-ABLE = RecordedAbilities(rates={1: 250.0, 2: 500.0, 4: 1000.0}, fixed_s={2: 1.0})
+ABLE = RecordedThroughput(rates={1: 250.0, 2: 500.0, 4: 1000.0}, fixed_s={2: 1.0})
 
 
 def recorded(arrival: float | None = 400.0, backlog: int | None = 800) -> AppSignals:
@@ -51,7 +51,7 @@ def test_app_after_a_restart_reports_waiting_rows_as_lag() -> None:
 
 
 def test_app_with_limited_batches_pays_the_fixed_cost_in_each() -> None:
-    limited = RecordedAbilities(rates={2: 500.0}, fixed_s={2: 1.0}, batch_rows=500.0)
+    limited = RecordedThroughput(rates={2: 500.0}, fixed_s={2: 1.0}, batch_rows=500.0)
     found, _ = modelled(recorded(), 2, Waiting(5000.0), limited, GOAL, Span(60.0))
     assert found.processed_rows_per_s == pytest.approx(250.0)
     assert found.backlog_rows == 5000 + 60 * 150 and found.batch_rows_limit == 500
@@ -65,10 +65,10 @@ def test_app_just_after_a_restart_has_an_unknown_capacity() -> None:
 
 @pytest.mark.parametrize(
     ("app", "able"),
-    [(recorded(arrival=None), ABLE), (recorded(), RecordedAbilities()), (recorded(backlog=None), ABLE)],
-    ids=["arrival unknown", "ability unknown", "backlog unknown"],
+    [(recorded(arrival=None), ABLE), (recorded(), RecordedThroughput()), (recorded(backlog=None), ABLE)],
+    ids=["arrival unknown", "throughput unknown", "backlog unknown"],
 )
-def test_app_keeps_unknown_values_unknown(app: AppSignals, able: RecordedAbilities) -> None:
+def test_app_keeps_unknown_values_unknown(app: AppSignals, able: RecordedThroughput) -> None:
     waiting = Waiting(None if app.backlog_rows is None else 700.0)
     found, after = modelled(app, 4, waiting, able, GOAL, Span(60.0))
     assert found.capacity is None and found.backlog_rows is None and found.processed_rows_per_s is None
@@ -93,7 +93,7 @@ def test_app_without_arrivals_runs_no_batch() -> None:
 def test_app_when_modelled_then_rows_are_neither_lost_nor_created(
     arrival: float, backlog: float, slots: int, length: float, down: float, limit: float | None, fixed: float
 ) -> None:
-    able = RecordedAbilities(rates={1: 250.0, 4: 900.0}, fixed_s={1: fixed}, batch_rows=limit)
+    able = RecordedThroughput(rates={1: 250.0, 4: 900.0}, fixed_s={1: fixed}, batch_rows=limit)
     span = Span(length, min(down, length), 3.0)
     found, waiting = modelled(recorded(arrival), slots, Waiting(backlog), able, GOAL, span)
     assert waiting.rows is not None and waiting.rows >= 0 and waiting.lag >= 0

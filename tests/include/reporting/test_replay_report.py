@@ -27,17 +27,17 @@ def evaluation(
     return ReplayedEvaluation(NOON + timedelta(minutes=minute), 60.0, 500.0, recorded, replayed, modelled)
 
 
-UNKNOWN = replace(HELD, ability_rows_per_s=None, backlog_rows=None)
+UNKNOWN = replace(HELD, throughput_rows_per_s=None, backlog_rows=None)
 EVALUATIONS = (
     evaluation(1, HELD, HELD),
     evaluation(2, HELD, GREW),
-    evaluation(3, UNKNOWN, replace(HELD, slots=4, running=4, decided=4, ability_rows_per_s=900.0), True),
+    evaluation(3, UNKNOWN, replace(HELD, slots=4, running=4, decided=4, throughput_rows_per_s=900.0), True),
 )
 MADE = Backtest("replayed", "ds2", {"room": 0.8}, EVALUATIONS, Totals(0, 360.0, 2, 2), Totals(1, 480.0, 1, 4), 6.0)
 
 
 def test_backtest_counts_agreed_and_modelled_evaluations() -> None:
-    assert (MADE.agreed, MADE.modelled, len(MADE.figures)) == (1, 1, 12)
+    assert (MADE.agreed, MADE.modelled, len(MADE.figures)) == (1, 1, 11)
     assert MADE.figures["core_s_replayed"] == 480.0 and MADE.figures["peak_slots_recorded"] == 2
     assert EVALUATIONS[0].under_provisioned(HELD) and not EVALUATIONS[2].under_provisioned(UNKNOWN)
     assert from_json(Backtest, to_json(MADE)) == MADE

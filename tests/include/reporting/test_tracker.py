@@ -34,7 +34,7 @@ def surrogate(training: Any) -> Any:
 
     x = np.log(np.asarray(training["parallelism"]))[:, None]
     model = GaussianProcessRegressor(ConstantKernel(1.0) * Matern(nu=2.5), noise=0.01, normalize_y=True)
-    return model.fit(x, np.log(np.asarray(training["processing_ability"])))
+    return model.fit(x, np.log(np.asarray(training["throughput"])))
 
 
 def decision(number: int, at_four: float = 900.0) -> Decision:
@@ -47,14 +47,14 @@ def decision(number: int, at_four: float = 900.0) -> Decision:
         (Change("delays", "slots", 2, 4),),
         "under_provisioned",
         "4 slots are just enough",
-        {"processing_ability_rows_per_s": at_four},
+        {"throughput_rows_per_s": at_four},
         {
             "parallelism": LEVELS,
             "mean": (240.0, 480.0, 700.0, at_four),
             "low": (200.0, 450.0, 600.0, 800.0),
             "high": (280.0, 510.0, 800.0, 1000.0),
         },
-        {"parallelism": (1.0, 2.0, 4.0), "processing_ability": (240.0, 480.0, at_four)},
+        {"parallelism": (1.0, 2.0, 4.0), "throughput": (240.0, 480.0, at_four)},
     )  # fmt: skip
     return Decision(
         f"20130101T12000{number}-abcd0123", "delays", NOON, Action.APPLY, "under_provisioned", "delays: slots 2 -> 4",
@@ -84,7 +84,7 @@ def test_run_of_a_change_has_all_data_and_links_the_decision(tracker: MlflowTrac
     assert (params["delays.slots"], params["option.top_k"], params["config_hash"]) == ("2 -> 4", "3", "beef")
     assert (params["base_version"], params["reason"], params["tuner"]) == ("1", "under_provisioned", "flow")
     assert metrics["arrival_rows_per_s"] == 800 and metrics["backlog_rows"] == 1200
-    assert metrics["rate_to_serve_rows_per_s"] == 820 and metrics["predicted_processing_ability_rows_per_s"] == 900
+    assert metrics["rate_to_serve_rows_per_s"] == 820 and metrics["predicted_throughput_rows_per_s"] == 900
     assert metrics["utilisation_ratio"] == pytest.approx(800 / 480)
     files = {f.path for f in client(tracker).list_artifacts(run_id)}
     assert {"signals.json", "decision.json", "curve-flow.png"} <= files
@@ -126,8 +126,8 @@ def test_surrogate_loads_by_alias_and_holds_no_pickle(tracker: MlflowTracker) ->
 
 def test_later_achieved_values_join_the_same_run(tracker: MlflowTracker) -> None:
     run_id, _ = tracker.log_change(SPEC, decision(7))
-    assert tracker.log_achieved(run_id, {"processing_ability_rows_per_s": 870.0})
-    assert client(tracker).get_run(run_id).data.metrics["achieved_processing_ability_rows_per_s"] == 870.0
+    assert tracker.log_achieved(run_id, {"throughput_rows_per_s": 870.0})
+    assert client(tracker).get_run(run_id).data.metrics["achieved_throughput_rows_per_s"] == 870.0
 
 
 def test_change_whose_surrogate_cannot_be_fitted_keeps_its_run(tracker: MlflowTracker) -> None:
@@ -183,12 +183,12 @@ def test_tracker_without_a_uri_logs_nothing() -> None:
 
 
 @given(st.floats(1, 1e6), st.floats(-0.3, 0.3))
-def test_material_if_a_level_moves_by_more_than_the_limit(ability: float, move: float) -> None:
-    moved = ability * (1 + move)
-    assert material({"2": ability}, {"2": moved}) == (abs(moved - ability) > MATERIAL_RATIO * ability)
-    assert material({"2": ability}, {"2": ability, "4": moved})
+def test_material_if_a_level_moves_by_more_than_the_limit(throughput: float, move: float) -> None:
+    moved = throughput * (1 + move)
+    assert material({"2": throughput}, {"2": moved}) == (abs(moved - throughput) > MATERIAL_RATIO * throughput)
+    assert material({"2": throughput}, {"2": throughput, "4": moved})
 
 
 def test_level_means_when_levels_repeat_then_are_averaged() -> None:
-    points = {"parallelism": (2.0, 1.0, 2.0), "processing_ability": (10.0, 7.0, 20.0)}
+    points = {"parallelism": (2.0, 1.0, 2.0), "throughput": (10.0, 7.0, 20.0)}
     assert level_means(points) == {"1": 7.0, "2": 15.0}

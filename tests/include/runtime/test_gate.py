@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from millrace.run_folder import driver_records
 from millrace.run_folder.lock import CHECKPOINT, holders
-from millrace.runtime.executors.placement import StatePlacement
+from millrace.runtime.agent.placement import StatePlacement
 from millrace.runtime.gate import Gate
 from millrace.runtime.journal import Journal
 from millrace.runtime.journal_listener import JournalListener

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.optimizers.albic.partition_loads import groups
 
 from millrace.model.errors import MillraceError
-from millrace.model.placement import Flows, KeyGroups, Speeds
+from millrace.model.placement import Flows, PartitionLoads, Speeds
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.options import PlacementOptions
 from tests.examples import examples
-from tests.optimizers.albic.key_groups import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
 
 
-def made(measured: KeyGroups, workers: int, cores: int = 1, **options: object) -> Cluster:
+def made(measured: PartitionLoads, workers: int, cores: int = 1, **options: object) -> Cluster:
     return cluster(measured, measured.worker, workers, cores, PlacementOptions.read(options))
 
 
@@ -100,7 +100,7 @@ def test_memory_and_time_of_cores_stay_below_their_limits() -> None:
 
 @pytest.mark.parametrize("options", [{"cost": "state"}, {"max_state_mb": 5.0}, {"max_memory_mb": 5.0}])
 def test_expensive_unmeasured_state_is_named(options: dict[str, object]) -> None:
-    with pytest.raises(MillraceError, match=r"key_groups\.(state|memory)_bytes"):
+    with pytest.raises(MillraceError, match=r"partition_loads\.(state|memory)_bytes"):
         made(groups([1, 1], [0, 1]), 2, **options)
 
 

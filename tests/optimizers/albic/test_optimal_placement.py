@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.optimizers.albic.partition_loads import groups
 
-from millrace.model.placement import Flows, KeyGroups, Speeds
+from millrace.model.placement import Flows, PartitionLoads, Speeds
 from millrace.optimizers.albic import optimal_placement
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
@@ -16,13 +17,12 @@ from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Ints
 from tests.examples import examples
-from tests.optimizers.albic.key_groups import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
 LOADS = st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0]), min_size=2, max_size=4)
 
 
-def made(measured: KeyGroups, workers: int, cores: int = 1, **options: Any) -> Cluster:
+def made(measured: PartitionLoads, workers: int, cores: int = 1, **options: Any) -> Cluster:
     return cluster(measured, measured.worker, workers, cores, PlacementOptions.read(options))
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.optimizers.albic.partition_loads import FIRST, SECOND, groups, look, running
 
 from millrace.model.codec import from_json, to_json
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import PLACEMENT, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import STATEFUL_BATCH, KeyGroups, Speeds
+from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, Speeds
 from millrace.optimizers.conformance.builders import APP, NOON, deployment
 from millrace.optimizers.registry import Role, create
 from tests.examples import examples
-from tests.optimizers.albic.key_groups import FIRST, SECOND, groups, look, running
 
 SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
 """Three hot partitions of 16."""
@@ -28,7 +28,10 @@ TOGETHER = [0, 0, 0, *(1 + n % 3 for n in range(13))]
 
 
 def proposed(
-    told: KeyGroups | None, current: Deployment, memory: Memory | None = None, options: dict[str, Any] | None = None
+    told: PartitionLoads | None,
+    current: Deployment,
+    memory: Memory | None = None,
+    options: dict[str, Any] | None = None,
 ) -> tuple[Proposal, Memory]:
     return create("albic", options or {}, Role.PLACEMENT).propose(look(told), current, memory or {})
 
@@ -37,7 +40,7 @@ def placed(proposal: Proposal, current: Deployment) -> dict[str, tuple[int, ...]
     return dict(current.with_changes(proposal.changes).apps[APP].placement)
 
 
-def batch_s(told: KeyGroups, placement: dict[str, tuple[int, ...]]) -> float:
+def batch_s(told: PartitionLoads, placement: dict[str, tuple[int, ...]]) -> float:
     worker = tuple(placement[o][p] for o, p in zip(told.operator, told.partition, strict=True))
     return replace(told, worker=worker).stateful_batch_s(1)
 
@@ -190,7 +193,7 @@ def test_slow_worker_is_named() -> None:
     [(None, running(2)), (groups([], []), running(2)), (groups([1.0, 9.0], [0, 0]), deployment(2))],
     ids=["idle", "without state", "without executors"],
 )
-def test_unmeasured_app_gets_no_answer(told: KeyGroups | None, current: Deployment) -> None:
+def test_unmeasured_app_gets_no_answer(told: PartitionLoads | None, current: Deployment) -> None:
     proposal, memory = proposed(told, current, {"moved": {}})
     assert (proposal.reason_code, proposal.sentence, memory) == ("partitions_not_measured", "", {"moved": {}})
 

@@ -10,7 +10,7 @@ from millrace.model.signals import Bounds, Objective
 from millrace.optimizers.conformance.builders import app_signals
 from millrace.optimizers.conttune.contingency import FOR_S, UNCOUNTED, UNKNOWN, plan_contingencies
 from tests.optimizers.conttune.flow_cases import POWER, WELL, ask, measured
-from tests.optimizers.conttune.test_context import context
+from tests.optimizers.conttune.test_operator_context import context
 
 COUNTED = ArrivalBasis.COUNTED
 GOAL = Objective(target_utilisation=0.8, max_lag_s=30.0)

@@ -41,7 +41,7 @@ def test_drift_when_a_step_shows_three_times_then_rescales_history_by_it() -> No
     assert [s.factor for s in drift.shifts] == [pytest.approx(0.76, rel=0.02)]
     assert drift.shifts[0].at == NOON + 10 * LOOK, "what showed it is of the new ability already"
     one = rescale(KNOWN, drift.shifts)[0]
-    assert one.processing_ability == pytest.approx(76, rel=0.02)
+    assert one.throughput == pytest.approx(76, rel=0.02)
     assert drift.suspects == ()
 
 
@@ -111,7 +111,7 @@ def test_rescale_scales_everything_before_each_shift() -> None:
     times = [NOON, NOON + timedelta(minutes=1), NOON + timedelta(minutes=2)]
     points = [Observation(APP, 2, 100.0, 4.0, 5, t) for t in times]
     shifts = [Shift(times[1], 0.5), Shift(times[2], 0.8)]
-    assert [(o.processing_ability, o.noise) for o in rescale(points, shifts)] == [
+    assert [(o.throughput, o.noise) for o in rescale(points, shifts)] == [
         (pytest.approx(40), pytest.approx(1.6)),
         (pytest.approx(80), pytest.approx(3.2)),
         (100, 4),
@@ -123,4 +123,4 @@ def test_rescale_scales_everything_before_each_shift() -> None:
 def test_shifted_when_scaled_then_only_abilities_change(at: datetime, factor: float) -> None:
     moved = rescale(KNOWN, [Shift(at.replace(tzinfo=NOON.tzinfo), factor)])
     for before, now in zip(KNOWN, moved, strict=True):
-        assert replace(now, processing_ability=before.processing_ability, noise=before.noise) == before
+        assert replace(now, throughput=before.throughput, noise=before.noise) == before

@@ -584,7 +584,7 @@ def test_slots_within_the_plan_are_never_raised_and_never_fall_just_short(
     if wanted > slots:
         ability = median(levels[slots]) if slots in levels else proposal.curve["mean"][slots - 1]
         assert rate > 0.8 * ability * (1 - 1e-9)
-    elif wanted == slots and rate > 0.85 * proposal.predicted["processing_ability_rows_per_s"]:
+    elif wanted == slots and rate > 0.85 * proposal.predicted["throughput_rows_per_s"]:
         assert proposal.reason_code in ("at_maximum", "ineffective_scaling")
 
 

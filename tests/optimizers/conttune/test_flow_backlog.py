@@ -70,8 +70,8 @@ def test_rates_are_those_of_full_batches() -> None:
 
 def test_promise_to_catch_up_counts_fixed_costs_of_all_batches() -> None:
     proposal = settling(waiting(1), 1, known={1: 500.0})
-    assert proposal.predicted["processing_ability_rows_per_s"] > 2000
-    out = throughput(proposal.predicted["processing_ability_rows_per_s"], 1.9, 5000)
+    assert proposal.predicted["throughput_rows_per_s"] > 2000
+    out = throughput(proposal.predicted["throughput_rows_per_s"], 1.9, 5000)
     assert f"can sustain {out:,.0f} rows/s" in proposal.sentence
     assert f"catch up in about {200_000 / out:,.0f} s (goal: 60 s)" in proposal.sentence
 

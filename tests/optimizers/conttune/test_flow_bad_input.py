@@ -23,7 +23,7 @@ from tests.optimizers.conttune.flow_cases import POWER, ask, ask_job, chain, mea
 
 def test_observations_when_there_are_none_then_decide_nothing() -> None:
     assert outcome(ask(app_signals(2, 300.0, None)), 2) == (2, "capacity_unknown")
-    seen = with_operator(chain(300.0, {"a": 2}), "a", processing_ability=None)
+    seen = with_operator(chain(300.0, {"a": 2}), "a", throughput=None)
     found = ask_job(seen, {"a": 2})
     assert (targets(found), found.reason_code) == ({}, "capacity_unknown")
 
@@ -82,7 +82,7 @@ def test_stored_but_impossible_observation_is_ignored(ability: float, noise: flo
     app = app_signals(2, 300.0, measured(2))
     assert ask(app, [*observed(POWER), bad]) == ask(app, POWER)
     assert ask(app, [bad]) == ask(app)
-    below = replace(bad, parallelism=0, processing_ability=100.0, noise=0.0)
+    below = replace(bad, parallelism=0, throughput=100.0, noise=0.0)
     assert ask(app, [below]) == ask(app)
 
 

@@ -26,7 +26,7 @@ def tune(seen: Signals, levels: Mapping[str, int], memory: Memory) -> tuple[dict
 
 def after_failure(rate: float = RATE) -> Memory:
     """The memory after two slots of an operator were too few for a rate, and it got more."""
-    seen = with_operator(chain(rate, {"a": 2}, until=NOON), "a", processing_ability=0.5 * rate)
+    seen = with_operator(chain(rate, {"a": 2}, until=NOON), "a", throughput=0.5 * rate)
     changes, memory = tune(seen, {"a": 2}, {})
     assert changes["a"] > 2
     return memory
@@ -52,7 +52,7 @@ def test_insufficient_size_is_forgotten_if_the_operator_changed() -> None:
     memory, changes = after_failure(), {}
     for minute in (5, 6, 7):  # eight slots do three times as much as before, which three evaluations show
         seen = replace(lucky(RATE), until=NOON + timedelta(minutes=minute))
-        changes, memory = tune(with_operator(seen, "a", processing_ability=5400.0), {"a": 8}, memory)
+        changes, memory = tune(with_operator(seen, "a", throughput=5400.0), {"a": 8}, memory)
     assert changes == {"a": 1}
 
 
@@ -74,11 +74,11 @@ def test_insufficient_size_on_a_cold_machine_is_used_again_once_it_is_warm() -> 
 
 def test_second_step_for_the_same_rate_takes_nothing_from_others() -> None:
     history = {"a": WELL, "b": WELL}
-    first = with_operator(chain(300.0, {"a": 8, "b": 2}, history=history, until=NOON), "b", processing_ability=100.0)
+    first = with_operator(chain(300.0, {"a": 8, "b": 2}, history=history, until=NOON), "b", throughput=100.0)
     changes, memory = tune(first, {"a": 8, "b": 2}, {})
     assert changes["b"] > 2 and changes["a"] < 8
     again = chain(300.0, {"a": 8, "b": 3}, history=history, until=NOON + timedelta(minutes=5))
-    again = with_operator(again, "b", processing_ability=150.0)
+    again = with_operator(again, "b", throughput=150.0)
     changes, _ = tune(again, {"a": 8, "b": 3}, memory)
     assert changes["b"] > 3 and "a" not in changes
 

@@ -73,7 +73,7 @@ def test_up_of_a_barely_small_operator_needs_a_growing_backlog() -> None:
 
 
 def test_up_of_a_job_behind_gives_the_most_loaded_one_more() -> None:
-    seen = with_operator(well(300.0, levels(4, 4, 4), backlog_growth_rows_per_s=5.0), "b", processing_ability=310.0)
+    seen = with_operator(well(300.0, levels(4, 4, 4), backlog_growth_rows_per_s=5.0), "b", throughput=310.0)
     seen = replace(seen, observations=tuple(o for o in seen.observations if not o.operator.endswith("/b")))
     assert targets(ask_job(seen, levels(4, 4, 4)))["b"] > 4
     hardly = well(300.0, levels(4, 4, 4), backlog_growth_rows_per_s=0.1)
@@ -81,7 +81,7 @@ def test_up_of_a_job_behind_gives_the_most_loaded_one_more() -> None:
 
 
 def test_up_with_too_few_tasks_stays_and_says_which_operator() -> None:
-    starved = with_operator(well(340.0, levels(4, 4, 4)), "b", parallelism=2, processing_ability=POWER[2])
+    starved = with_operator(well(340.0, levels(4, 4, 4)), "b", parallelism=2, throughput=POWER[2])
     found = ask_job(starved, levels(4, 4, 4))
     assert (targets(found), found.reason_code) == ({}, "too_few_tasks")
     assert found.sentence.startswith("b: Only 2 of 4 tasks had work")
@@ -91,21 +91,17 @@ FLAT = {2: [190.0] * 5, 4: [192.0] * 5}
 
 
 def test_up_that_brought_an_operator_nothing_is_reverted() -> None:
-    seen = with_operator(
-        well(340.0, levels(4, 2, 8), history={"a": FLAT, "b": WELL, "c": WELL}), "a", processing_ability=191
-    )
+    seen = with_operator(well(340.0, levels(4, 2, 8), history={"a": FLAT, "b": WELL, "c": WELL}), "a", throughput=191)
     found = ask_job(seen, levels(4, 2, 8))
     assert found.reason_code == "ineffective_scaling"
     assert targets(found)["a"] == 2 and targets(found)["b"] >= 4
-    alone = with_operator(
-        well(340.0, levels(2, 4, 4), history={"a": FLAT, "b": WELL, "c": WELL}), "a", processing_ability=190
-    )
+    alone = with_operator(well(340.0, levels(2, 4, 4), history={"a": FLAT, "b": WELL, "c": WELL}), "a", throughput=190)
     found = ask_job(alone, levels(2, 4, 4))
     assert (targets(found), found.reason_code) == ({}, "ineffective_scaling")
 
 
 def test_up_when_part_of_the_job_is_not_measured_then_sizes_the_rest() -> None:
-    seen = with_operator(chain(340.0, levels(2, 2, 2)), "b", processing_ability=None)
+    seen = with_operator(chain(340.0, levels(2, 2, 2)), "b", throughput=None)
     assert set(targets(ask_job(seen, levels(2, 2, 2)))) == {"a", "c"}
     edges = (Edge("in", "a", 340.0), Edge("a", "b", None), Edge("b", "c", 340.0))
     unknown = replace(seen, apps=(replace(seen.apps[0], edges=edges),))
@@ -115,7 +111,7 @@ def test_up_when_part_of_the_job_is_not_measured_then_sizes_the_rest() -> None:
 def test_up_when_nothing_in_the_job_is_measured_then_says_so_for_each() -> None:
     seen = chain(340.0, levels(2, 2, 2))
     for name in NAMES:
-        seen = with_operator(seen, name, processing_ability=None)
+        seen = with_operator(seen, name, throughput=None)
     found = ask_job(seen, levels(2, 2, 2))
     assert (targets(found), found.reason_code) == ({}, "capacity_unknown")
     assert all(f"{APP}/{name}" in found.sentence for name in NAMES)
@@ -182,7 +178,7 @@ def test_step_when_the_rate_wanders_then_has_room_for_its_usual_range() -> None:
     assert "a: 300 rows/s arrived in the last 10 s" in found.sentence, (
         "what arrives now, and not what there is room for"
     )
-    known = found.predicted["processing_ability_rows_per_s/a"]
+    known = found.predicted["throughput_rows_per_s/a"]
     assert found.predicted["utilisation_ratio/a"] == pytest.approx(300 / known)
     assert targets(ask_job(cold, {"a": 1}))["a"] == plain
 

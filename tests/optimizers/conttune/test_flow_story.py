@@ -157,15 +157,15 @@ class Spoilt:
     def _spoilt(self, signals: Signals) -> Signals:
         app = signals.apps[0]
         operators = [
-            replace(o, processing_ability=o.processing_ability * self.factor)
-            if o.processing_ability and signals.telemetry_version == self.evaluation
+            replace(o, throughput=o.throughput * self.factor)
+            if o.throughput and signals.telemetry_version == self.evaluation
             else o
             for o in app.operators
         ]
         at = self.evaluation * 30.0
         begun = signals.since.timestamp() - (signals.telemetry_version - 1) * 30.0
         observations = [
-            replace(o, processing_ability=o.processing_ability * self.factor) if o.time.timestamp() - begun == at else o
+            replace(o, throughput=o.throughput * self.factor) if o.time.timestamp() - begun == at else o
             for o in signals.observations
         ]
         return replace(signals, apps=(replace(app, operators=tuple(operators)),), observations=tuple(observations))

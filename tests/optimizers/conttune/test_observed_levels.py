@@ -68,6 +68,6 @@ def test_levels_above_the_limit_are_the_latest_by_rising_p() -> None:
 
 def test_training_of_levels_has_their_errors() -> None:
     told = training_columns(observed_levels(observed({1: 100.0, 4: (340.0, 360.0)}), 5))
-    assert told["parallelism"] == (1.0, 4.0) and told["processing_ability"] == (100.0, 350.0)
+    assert told["parallelism"] == (1.0, 4.0) and told["throughput"] == (100.0, 350.0)
     assert len(told["noise"]) == 2 and min(told["noise"]) > 0
     assert observed_levels((), 5) == ()

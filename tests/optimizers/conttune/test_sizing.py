@@ -67,7 +67,7 @@ def test_hold_shows_invalid_figures_as_unknown() -> None:
         "? rows/s arrive, and 4 slots can sustain ? rows/s (? % used). No change needed."
     )
     huge = [Choice(o, 4, 1e300, 5e-324) for o in whole.sizable]
-    assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, huge).predicted == {"processing_ability_rows_per_s": 5e-324}
+    assert hold_job(whole, Reason.WELL_PROVISIONED, BOUNDS, huge).predicted == {"throughput_rows_per_s": 5e-324}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ Q1 |= {20: 6338741, 21: 6445507, 25: 7088207, 26: 7476391}
 
 
 def training(points: dict[int, float]) -> dict[str, tuple[float, ...]]:
-    return {"parallelism": tuple(map(float, points)), "processing_ability": tuple(map(float, points.values()))}
+    return {"parallelism": tuple(map(float, points)), "throughput": tuple(map(float, points.values()))}
 
 
 def test_surrogate_predicts_a_published_level_within_2_5_percent() -> None:
@@ -46,7 +46,7 @@ def test_surrogate_when_more_levels_are_known_then_is_surer_between_them() -> No
 
 
 def test_surrogate_when_a_level_is_noisy_then_trusts_the_others() -> None:
-    points = {"parallelism": (1.0, 2.0, 4.0), "processing_ability": (100.0, 300.0, 348.0)}
+    points = {"parallelism": (1.0, 2.0, 4.0), "throughput": (100.0, 300.0, 348.0)}
     sure = fit({**points, "noise": (1.0, 1.0, 1.0)}).predict([2])[0][0]
     unsure = fit({**points, "noise": (1.0, 150.0, 1.0)}).predict([2])[0][0]
     assert abs(unsure - 187) < 10 < abs(sure - 187)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from millrace.lake.new_rows import NewRows, expected_types
 from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
+from millrace.lake.rows_since import NewRows, expected_types
 from millrace.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from millrace.control.quality import expectations, frames
 from millrace.control.quality.docs import DataDocs
 from millrace.control.quality.measures import Part, sound, without_bars
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.new_rows import CATCH_UP_ROWS, NewRows, read_since, read_span
+from millrace.lake.rows_since import CATCH_UP_ROWS, NewRows, read_since, read_span
 from millrace.model.errors import MillraceError
 from millrace.model.protocols import Cursor
 from millrace.model.spec import PipelineSpec

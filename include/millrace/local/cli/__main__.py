@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import click
 
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
 from millrace.model.failure import reason
 from millrace.places import IN_CHECKOUT

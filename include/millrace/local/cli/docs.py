@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import click
 
-from millrace.local.stack.jars import VENV
+from millrace.environment.jars import VENV
 from millrace.local.stack.loopback import HOST
 from millrace.local.stack.python_env import run_with
 from millrace.model.errors import MillraceError

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from millrace.environment.home import Home
 from millrace.local.cli.status import PipelineStatus, pipeline_statuses
 from millrace.local.doctor import machine, pipelines, stack
 from millrace.local.doctor.finding import Finding, Level, checked, of_error
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
 from millrace.model.errors import MillraceError
 from millrace.wiring import RUNNER_VARIABLE, control_tables, lake
 

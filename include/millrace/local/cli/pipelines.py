@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
 
 KINDS = ("launch", "adapt", "profile")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.model.deployment import NOWHERE, AppDeployment
-from millrace.model.placement import KeyGroups, PlacementPlan
+from millrace.model.placement import PartitionLoads, PlacementPlan
 
 MB = 1e6
 MOST_MOVES = 20
@@ -21,7 +21,7 @@ MOST_MOVES = 20
 @click.argument("pipeline")
 def placement(pipeline: str) -> None:
     """Show which executors run the state partitions of PIPELINE, and how much a better placement would save."""
-    from millrace.control.key_groups import key_groups
+    from millrace.control.partition_loads import partition_loads
     from millrace.model.spec import PLACEMENT_OPTIMIZER
     from millrace.optimizers.albic.optimizer import Albic
     from millrace.pipelines.catalog import find
@@ -36,7 +36,7 @@ def placement(pipeline: str) -> None:
     if app.executor is None:
         click.echo(f"{pipeline} has no executors (submit.master: local); all its state is in the driver.")
         return
-    groups = key_groups(spec, tables.lake, utc_now())
+    groups = partition_loads(spec, tables.lake, utc_now())
     if groups is None:
         click.echo(
             f"{pipeline}: no state partition was measured recently. It is idle, keeps no state, or does not run."
@@ -56,7 +56,7 @@ def placement(pipeline: str) -> None:
         click.echo("albic: nothing to gain.")
 
 
-def _table(groups: KeyGroups) -> Table:
+def _table(groups: PartitionLoads) -> Table:
     rows = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("operators", "executor", "busy s", "share", "state MB"):
         rows.add_column(name, no_wrap=True, justify="left" if name == "operators" else "right")
@@ -66,7 +66,7 @@ def _table(groups: KeyGroups) -> Table:
     return rows
 
 
-def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
+def _cells(groups: PartitionLoads) -> Iterator[tuple[str, ...]]:
     for operator in dict.fromkeys(groups.operator):
         of_stage = [i for i, name in enumerate(groups.operator) if name == operator]
         whole = sum(groups.busy_s[i] for i in of_stage)
@@ -83,7 +83,7 @@ def _cells(groups: KeyGroups) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
+def _moves(plan: PlacementPlan, groups: PartitionLoads) -> Iterator[str]:
     """Yield the batch time of the best placement within the budget, and its moves."""
     moved = [k for k, (a, b) in enumerate(zip(plan.before, plan.after, strict=True)) if a != b]
     bound = f"no placement makes it shorter than {plan.bound_s:.1f} s"
@@ -106,7 +106,7 @@ def _moves(plan: PlacementPlan, groups: KeyGroups) -> Iterator[str]:
         yield f"  and {len(moved) - MOST_MOVES} more"
 
 
-def _summary(groups: KeyGroups, app: AppDeployment, cores: int) -> str:
+def _summary(groups: PartitionLoads, app: AppDeployment, cores: int) -> str:
     executors = f"{app.executors} executor{'s' * (app.executors != 1)} of {cores} core{'s' * (cores != 1)}"
     remote = "" if groups.remote_ratio is None else f"; {100 * groups.remote_ratio:.0f} % of its bytes are remote"
     batches = f"{groups.batches} sampled batch{'es' * (groups.batches != 1)}"

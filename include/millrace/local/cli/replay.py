@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from millrace.environment.home import Home
 from millrace.local.demo.labels import slots_text
-from millrace.local.stack.home import Home
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation
 from millrace.model.decision import Action
 from millrace.model.errors import MillraceError

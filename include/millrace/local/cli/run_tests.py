@@ -17,7 +17,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from millrace.local.stack import setup, spark_env
+from millrace.environment import spark_env
+from millrace.local.stack import setup
 from millrace.places import REPO
 from millrace.wiring import LAKE_VARIABLE
 

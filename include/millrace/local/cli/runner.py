@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.model.decision import Outcome
 from millrace.model.errors import Conflict, MillraceError, NotReady
 from millrace.model.failure import reason

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from millrace.environment.home import Home
+from millrace.environment.jars import CONNECTORS
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
-from millrace.local.stack.jars import CONNECTORS
 from millrace.local.stack.lifecycle import log_files, tail
 from millrace.local.stack.services import addresses
 from millrace.local.stack.setup import ensure_jars, ensure_spark, set_up

@@ -14,12 +14,12 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
+from millrace.environment.home import Home
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.report_problems import ReportProblem
 from millrace.local.cli.status_part import Status
 from millrace.local.cli.storage import storage_status
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
 from millrace.local.stack.services import addresses
 from millrace.model.codec import to_plain
 from millrace.model.decision import Reconfiguration

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from millrace.environment.home import Home
 from millrace.lake.schemas import TABLES
 from millrace.lake.storage import TableStorage, folder_bytes, table_storage
 from millrace.lake.store import Lake
 from millrace.local.cli.status_part import Status
-from millrace.local.stack.home import Home
 from millrace.model.codec import to_plain
 
 NEVER = "not yet"

@@ -14,7 +14,7 @@ from millrace.local.demo.timeline import Evaluation, Timeline
 
 GRID_S = 0.5
 RATE_WINDOW_S = 4.0
-RATE, ABILITY, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6834", "#898781"
+RATE, THROUGHPUT, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6834", "#898781"
 GRID, TEXT = "#e1e0d9", "#52514e"
 CLEAR = "rgba(0,0,0,0)"
 """Transparent: the page shows through, light or dark. The page also sets the text colour."""
@@ -56,7 +56,7 @@ def _rates(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
     template = "%{customdata}  %{y:.0f} rows/s sustainable<extra></extra>"
     figure.add_scatter(
         x=times, y=sustained, name="sustainable throughput of the slots in use", connectgaps=False,
-        line={"color": ABILITY, "width": 2, "shape": "hv"}, hovertemplate=template, **hover, row=1, col=1,
+        line={"color": THROUGHPUT, "width": 2, "shape": "hv"}, hovertemplate=template, **hover, row=1, col=1,
     )  # fmt: skip
 
 

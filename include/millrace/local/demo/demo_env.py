@@ -17,12 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from millrace.atomic_file import write_atomically
+from millrace.environment.home import Home
+from millrace.environment.jars import CONNECTORS
 from millrace.local.feeds.kafka_broker import KafkaBroker, stop
 from millrace.local.feeds.kafka_topic import make_topic
 from millrace.local.feeds.replay_clock import Clock
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
-from millrace.local.stack.jars import CONNECTORS
 from millrace.local.stack.setup import ensure_jars
 from millrace.model.errors import MillraceError
 from millrace.pipelines.catalog import BUILT_IN

@@ -1,7 +1,7 @@
 """The demo's baseline: a fixed size for the whole run, and the lag it would have had.
 
-Its batches come from the calibrated model (:mod:`millrace.reporting.recorded_abilities`): fixed cost and throughput per
-number of slots, as measured in this run. It reads the real arrivals, from when the first driver was ready.
+Its batches come from the calibrated model (:mod:`millrace.reporting.recorded_throughputs`): fixed cost and throughput
+per number of slots, as measured in this run. It reads the real arrivals, from when the first driver was ready.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from millrace.local.demo.timeline import Timeline
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
-from millrace.reporting.recorded_abilities import RecordedAbilities, abilities
+from millrace.reporting.recorded_throughputs import RecordedThroughput, throughputs
 
 GRID_S = 0.5
 MOST_BATCHES = 100_000
@@ -45,7 +45,7 @@ def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
         spec: The pipeline.
         timeline: The run.
     """
-    known = abilities(spec.app, _signals(timeline))
+    known = throughputs(spec.app, _signals(timeline))
     if known.rate(1) is None:
         return FixedSize(spec.bounds_contract().max_slots, False, None, None)
     sizes = [_size(spec, timeline, known, slots) for slots in spec.bounds_contract().levels]
@@ -54,7 +54,7 @@ def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
     )
 
 
-def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) -> Timeline:
+def with_fixed_size(timeline: Timeline, known: RecordedThroughput, slots: int) -> Timeline:
     """Return the run with the batches of a fixed size.
 
     Args:
@@ -81,7 +81,7 @@ def with_fixed_size(timeline: Timeline, known: RecordedAbilities, slots: int) ->
     return replace(timeline, batch_s=np.array(ends), batch_rows=np.array(done))
 
 
-def _size(spec: PipelineSpec, timeline: Timeline, known: RecordedAbilities, slots: int) -> FixedSize:
+def _size(spec: PipelineSpec, timeline: Timeline, known: RecordedThroughput, slots: int) -> FixedSize:
     goal_s = spec.objective.max_lag_s
     grid = np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)
     waits = with_fixed_size(timeline, known, slots).oldest_waiting_s(grid)

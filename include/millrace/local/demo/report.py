@@ -63,7 +63,7 @@ def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:
     measured = [
         (evaluation.time_s, len({*groups.worker} - {NOWHERE}), heat_maps(groups))
         for evaluation in timeline.evaluations
-        if evaluation.decision.signals and (groups := evaluation.decision.signals.key_groups)
+        if evaluation.decision.signals and (groups := evaluation.decision.signals.partition_loads)
     ]
     most = max((executors for _, executors, _ in measured), default=0)
     last = [moment for moment in measured if moment[1] == most][-1:]

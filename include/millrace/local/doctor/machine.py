@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from millrace.environment import spark_env
+from millrace.environment.home import Home
+from millrace.environment.jars import CONNECTORS, DELTA
 from millrace.lake.location import OPTIONS, OPTIONS_VARIABLE, Location
 from millrace.lake.store import Lake
 from millrace.lake.table_errors import reason
 from millrace.local.doctor.finding import Finding, ok, problem, warning
 from millrace.local.stack import java as jre
-from millrace.local.stack import spark_env
-from millrace.local.stack.home import Home
-from millrace.local.stack.jars import CONNECTORS, DELTA
 from millrace.places import IN_CHECKOUT
 
 OLDEST_PYTHON = (3, 11)

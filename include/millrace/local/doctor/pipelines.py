@@ -8,11 +8,11 @@ from pathlib import Path
 
 from millrace.drivers import driver_log, failure_history
 from millrace.drivers.failure_history import fingerprint
+from millrace.environment.jars import CONNECTORS
 from millrace.lake.pace import late_after_s, read_pace_s
 from millrace.lake.store import Lake
 from millrace.local.cli.status import PipelineStatus
 from millrace.local.doctor.finding import Finding, of_error, ok, problem, warning
-from millrace.local.stack.jars import CONNECTORS
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder.driver_records import app_dir

@@ -10,9 +10,9 @@ from contextlib import suppress
 import psutil
 
 from millrace.drivers import delegated_reconciler
+from millrace.environment.home import Home
 from millrace.local.doctor.finding import Finding, ok, problem, warning
 from millrace.local.stack import lifecycle
-from millrace.local.stack.home import Home
 from millrace.local.stack.loopback import HOST, is_free
 from millrace.local.stack.supervisor import usual_ports
 from millrace.model.deployment import Deployment

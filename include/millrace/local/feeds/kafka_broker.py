@@ -17,8 +17,9 @@ from signal import SIGKILL, SIGTERM
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from millrace.local.stack import java, loopback, spark_env
-from millrace.local.stack.jars import SHARE, JarSet
+from millrace.environment import spark_env
+from millrace.environment.jars import SHARE, JarSet
+from millrace.local.stack import java, loopback
 from millrace.local.stack.lifecycle import last_line
 from millrace.local.stack.setup import ensure_jars
 from millrace.model.errors import MillraceError

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
+from millrace.environment.home import Home
 from millrace.local.stack import lifecycle, secrets
-from millrace.local.stack.home import Home
 from millrace.local.stack.secrets import ADMIN
 from millrace.local.stack.services import airflow_url
 from millrace.model.errors import MillraceError

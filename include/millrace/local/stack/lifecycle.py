@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from millrace.environment.home import Home
 from millrace.local.stack import supervisor
-from millrace.local.stack.home import Home
 from millrace.local.stack.service_processes import GRACE_S
 from millrace.local.stack.stack_record import StackRecord
 from millrace.model.errors import MillraceError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.atomic_file import write_atomically
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 
 ADMIN = "admin"
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from millrace.atomic_file import write_atomically
-from millrace.local.stack import spark_cluster, spark_env
-from millrace.local.stack.home import Home
+from millrace.environment import spark_env
+from millrace.environment.home import Home
+from millrace.local.stack import spark_cluster
 from millrace.local.stack.loopback import HOST, answers, heartbeat
 from millrace.local.stack.secrets import ADMIN, Secrets, password_file
 from millrace.local.stack.service import Service

@@ -22,8 +22,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from millrace.atomic_file import write_atomically
-from millrace.local.stack import java, python_env, spark_env, spark_files
-from millrace.local.stack.jars import CONNECTORS, DELTA, SHARE, VENV, JarSet
+from millrace.environment import spark_env
+from millrace.environment.jars import CONNECTORS, DELTA, SHARE, VENV, JarSet
+from millrace.local.stack import java, python_env, spark_files
 from millrace.local.stack.progress import ProgramFailed, run, say, step
 from millrace.model.errors import MillraceError
 from millrace.places import IN_CHECKOUT, REPO, SOURCES, home_folder

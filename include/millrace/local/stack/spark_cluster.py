@@ -13,8 +13,8 @@ from pathlib import Path
 import jwt
 
 from millrace.atomic_file import write_atomically
-from millrace.local.stack import spark_env
-from millrace.local.stack.home import Home
+from millrace.environment import spark_env
+from millrace.environment.home import Home
 from millrace.local.stack.loopback import HOST, answers
 from millrace.local.stack.secrets import Secrets
 from millrace.local.stack.service import Service

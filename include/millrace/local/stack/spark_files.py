@@ -13,8 +13,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from millrace.atomic_file import write_atomically
-from millrace.local.stack import spark_env
-from millrace.local.stack.jars import JarSet, digest
+from millrace.environment import spark_env
+from millrace.environment.jars import JarSet, digest
 from millrace.model.errors import MillraceError
 from millrace.places import PACKAGE
 

@@ -20,8 +20,8 @@ from types import FrameType
 from typing import IO
 
 from millrace.atomic_file import write_atomically
+from millrace.environment.home import Home
 from millrace.local.stack import secrets, service_processes
-from millrace.local.stack.home import Home
 from millrace.local.stack.loopback import USUAL, choose
 from millrace.local.stack.service import Service
 from millrace.local.stack.services import stack_services, write_config

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from millrace.drivers import driver_log
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
 from millrace.wiring import LOGS_DAYS, keep_days
 

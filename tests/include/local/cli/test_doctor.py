@@ -11,13 +11,13 @@ import pytest
 
 from millrace.drivers import failure_history
 from millrace.drivers.failure_history import FailureHistory, fingerprint
+from millrace.environment.jars import CONNECTORS
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.local.cli import __main__ as cli
 from millrace.local.cli.status import pipeline_statuses
 from millrace.local.doctor import pipelines
 from millrace.local.doctor.finding import Level
-from millrace.local.stack.jars import CONNECTORS
 from tests.include.local.demo.synthetic import Run, at, spec_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from millrace.environment.home import Home
 from millrace.local.cli.stack import jobs_left
-from millrace.local.stack.home import Home
 from tests.include.run_folder import stand_in
 
 

@@ -14,7 +14,7 @@ from millrace.lake.store import Lake
 from millrace.local.cli import __main__ as cli
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.pipelines.catalog import find
-from tests.include.control.test_key_groups import run
+from tests.include.control.test_partition_loads import run
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from millrace.lake.source_tables import SourceTable
 from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import Change
-from millrace.model.placement import KeyGroups
+from millrace.model.placement import PartitionLoads
 from millrace.model.signals import AppSignals, Capacity, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
@@ -93,14 +93,14 @@ class Run:
         wanted: int | None,
         sentence: str,
         measured: bool = True,
-        key_groups: KeyGroups | None = None,
+        partition_loads: PartitionLoads | None = None,
     ) -> Decision:
         capacity = Capacity(self.slots, FIXED_S, PER_SLOT * self.slots, 1.0, 5) if measured else None
         app = AppSignals(
             "delays", self.slots, self.slots, False, rate, rate, 0, 0.0, 5, 5, 0.7, 0.0, 0.6, capacity
         )  # fmt: skip
         signals = Signals(
-            "delays", at(time_s - 12), at(time_s), self.ticks, self.version, (app,), key_groups=key_groups
+            "delays", at(time_s - 12), at(time_s), self.ticks, self.version, (app,), partition_loads=partition_loads
         )
         target, changes = None, ()
         if wanted is not None:

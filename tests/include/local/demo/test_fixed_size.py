@@ -8,10 +8,10 @@ import pytest
 from millrace.lake.control_tables import ControlTables
 from millrace.local.demo.fixed_size import FixedSize, smallest_fixed_size, with_fixed_size
 from millrace.local.demo.timeline import Timeline, read_timeline
-from millrace.reporting.recorded_abilities import RecordedAbilities
+from millrace.reporting.recorded_throughputs import RecordedThroughput
 from tests.include.local.demo.synthetic import FIXED_S, PER_SLOT, Run, at
 
-KNOWN = RecordedAbilities({1: PER_SLOT, 8: 8 * PER_SLOT}, {1: FIXED_S, 8: FIXED_S})
+KNOWN = RecordedThroughput({1: PER_SLOT, 8: 8 * PER_SLOT}, {1: FIXED_S, 8: FIXED_S})
 
 
 def timeline(run: Run, until_s: float) -> Timeline:
@@ -36,7 +36,7 @@ def test_batches_of_a_fixed_size_follow_each_other_as_fast_as_possible(run: Run)
 
 
 def test_batches_of_a_limited_source_stay_within_its_limit(run: Run) -> None:
-    limited = RecordedAbilities(KNOWN.rates, KNOWN.fixed_s, batch_rows=40.0)
+    limited = RecordedThroughput(KNOWN.rates, KNOWN.fixed_s, batch_rows=40.0)
     line = with_fixed_size(fed(run, 100, 20), limited, 8)
     assert np.diff(line.batch_rows, prepend=0).max() == 40
 

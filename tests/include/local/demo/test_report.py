@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.optimizers.albic.partition_loads import groups
 
 from millrace.lake.control_tables import ControlTables
 from millrace.local.demo.checks import checks, passed, steps
@@ -15,7 +16,6 @@ from millrace.local.demo.labels import slots_of
 from millrace.local.demo.report import page
 from millrace.local.demo.timeline import Timeline, read_timeline
 from tests.include.local.demo.synthetic import Run, at, simulate
-from tests.optimizers.albic.key_groups import groups
 
 EQUAL = Comparison(rows=11, closed_rows=10, groups=5, lost=0, doubled=0, foreign=0, differing=0)
 
@@ -209,7 +209,7 @@ def test_page_and_its_picture_follow_the_browsers_colour_scheme(run: Run) -> Non
 def test_page_shows_state_partitions_before_and_on_the_most_executors(run: Run) -> None:
     run.launch(0, 4, 1)
     for time_s, workers in ((10, (0, 0, 0)), (20, (0, 1, 0)), (30, (0, 1, 1)), (40, (1, 1, 1))):
-        run.evaluate(time_s, 10, None, "measured", key_groups=groups([1.0, 2.0, 3.0], workers))
+        run.evaluate(time_s, 10, None, "measured", partition_loads=groups([1.0, 2.0, 3.0], workers))
     line = _timeline(run, 50)
     html = page(run.spec, line, figures(run.spec, line), checks(line, EQUAL))
     assert html.count('<table class="heat">') == 2

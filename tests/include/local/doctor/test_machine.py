@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from pyarrow.fs import FileSelector
 
+from millrace.environment.home import Home
 from millrace.lake.location import Location
 from millrace.lake.store import Lake
 from millrace.local.doctor import machine
 from millrace.local.doctor.finding import Level, checked
 from millrace.local.stack import java
-from millrace.local.stack.home import Home
 from millrace.places import REPO
 from tests.s3.server import Bucket
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from millrace.drivers.delegated_reconciler import HEARTBEAT_FILE, show_life
+from millrace.environment.home import Home
 from millrace.local.doctor import stack
 from millrace.local.doctor.finding import Level
 from millrace.local.stack import supervisor
-from millrace.local.stack.home import Home
 from millrace.local.stack.loopback import USUAL, any_free
 from millrace.local.stack.stack_record import ServiceRecord, StackRecord
 from millrace.model.deployment import Deployment

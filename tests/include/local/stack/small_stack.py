@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.local.stack.loopback import HOST, answers, any_free
 from millrace.local.stack.service import Service
 from millrace.local.stack.supervisor import Supervisor, record_path, stop_orphans

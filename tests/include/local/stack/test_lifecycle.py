@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.local.stack.home import Home
+from millrace.environment.home import Home
 from millrace.local.stack.lifecycle import FOLDERS, environment
 from millrace.pipelines.catalog import FOLDERS_VARIABLE
 

@@ -8,8 +8,8 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from millrace.environment.home import Home
 from millrace.local.stack import secrets, services
-from millrace.local.stack.home import Home
 
 
 def _mode(path: Path) -> int:

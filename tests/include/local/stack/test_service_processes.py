@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.environment.home import Home
 from millrace.local.stack import service_processes
-from millrace.local.stack.home import Home
 from millrace.local.stack.service import Service
 
 PRINT = "import json, os; print(json.dumps(dict(os.environ)))"

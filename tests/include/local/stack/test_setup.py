@@ -19,8 +19,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from millrace.local.stack import java, progress, python_env, setup, spark_env, spark_files
-from millrace.local.stack.jars import CONNECTORS, DELTA, JarSet
+from millrace.environment import spark_env
+from millrace.environment.jars import CONNECTORS, DELTA, JarSet
+from millrace.local.stack import java, progress, python_env, setup, spark_files
 from millrace.model.errors import MillraceError
 from millrace.places import REPO, SOURCES
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.environment.home import Home
 from millrace.local.stack import loopback, secrets, service_processes
-from millrace.local.stack.home import Home
 from millrace.local.stack.spark_cluster import cluster_services, write_config
 from millrace.run_folder.process import ProcessId
 from tests.jobs.driving import until

@@ -17,9 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
+from millrace.environment.home import Home
 from millrace.local.stack import lifecycle, secrets, service_processes
 from millrace.local.stack.airflow_api import AirflowApi
-from millrace.local.stack.home import Home
 from millrace.local.stack.services import airflow_url, mlflow_url
 from millrace.local.stack.stack_record import StackRecord
 from millrace.model.errors import MillraceError

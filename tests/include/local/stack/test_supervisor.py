@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from millrace.environment.home import Home
 from millrace.local.stack import lifecycle, service_processes
-from millrace.local.stack.home import Home
 from millrace.local.stack.service import Service
 from millrace.local.stack.stack_record import StackRecord
 from millrace.local.stack.supervisor import record_path

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.streaming import StatefulProcessor
 
-from millrace.lake.partitions import partition_flows, partition_runs
+from millrace.lake.partition_runs import partition_flows, partition_runs
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun

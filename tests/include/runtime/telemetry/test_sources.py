@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from millrace.control.arrivals import arrival_basis, with_arrivals
+from millrace.control.batch_history import History, main_query
 from millrace.control.rates import batch_rows_limit, rates
-from millrace.control.recent_batches import History, main_query
 from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.arrival import ArrivalBasis

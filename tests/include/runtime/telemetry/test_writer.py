@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.lake.partitions import partition_flows, partition_runs
+from millrace.lake.partition_runs import partition_flows, partition_runs
 from millrace.lake.store import Lake
 from millrace.model.telemetry import BatchMetrics, PartitionFlow, PartitionRun
 from millrace.runtime.telemetry import writer as module

@@ -91,7 +91,7 @@ def test_small_sizes_the_others_if_one_operator_is_not_measured() -> None:
     p = {"split": 32, "count": 32}
     found = seen(400.0, p=p)
     app = found.apps[0]
-    unknown = tuple(replace(o, processing_ability=None) if o.operator == "count" else o for o in app.operators)
+    unknown = tuple(replace(o, throughput=None) if o.operator == "count" else o for o in app.operators)
     own = tuple(o for o in found.observations if o.operator == f"{APP}/split")
     found = replace(found, apps=(replace(app, operators=unknown),), observations=own)
     assert changes(ask(found, p)[0]) == {"split": 5}
@@ -100,9 +100,7 @@ def test_small_sizes_the_others_if_one_operator_is_not_measured() -> None:
 def test_small_when_no_operator_is_measured_then_says_so_for_each() -> None:
     found = seen(400.0, history={})
     app = found.apps[0]
-    found = replace(
-        found, apps=(replace(app, operators=tuple(replace(o, processing_ability=None) for o in app.operators)),)
-    )
+    found = replace(found, apps=(replace(app, operators=tuple(replace(o, throughput=None) for o in app.operators)),))
     proposal, _ = ask(found)
     assert (changes(proposal), proposal.reason_code) == ({}, "capacity_unknown")
     assert f"{APP}/split" in proposal.sentence and f"{APP}/count" in proposal.sentence

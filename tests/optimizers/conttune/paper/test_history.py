@@ -43,8 +43,8 @@ def test_observations_of_others_or_impossible_ones_do_not_count() -> None:
     good = observed({1: 10.0})
     bad = [
         replace(good[0], operator="other"),
-        replace(good[0], processing_ability=0.0),
-        replace(good[0], processing_ability=float("nan")),
+        replace(good[0], throughput=0.0),
+        replace(good[0], throughput=float("nan")),
         replace(good[0], parallelism=0),
         replace(good[0], noise=float("inf")),
     ]
@@ -57,7 +57,7 @@ def test_current_measurement_when_recorded_already_then_counts_once() -> None:
     again, new = (whole_app(app_signals(2, 10.0, capacity(2, ability))) for ability in (25.0, 20.0))
     assert with_current(known, again, NOON) == known
     added = with_current(known, new, NOON)
-    assert [o.processing_ability for o in added] == [20.0, 25.0, 20.0]
+    assert [o.throughput for o in added] == [20.0, 25.0, 20.0]
 
 
 def test_levels_when_there_are_very_many_then_use_the_most_recent() -> None:
@@ -75,7 +75,7 @@ def test_nearest_when_two_are_equally_near_then_is_the_lower() -> None:
 def test_columns_when_made_then_are_a_models_training() -> None:
     assert training_columns(mean_levels(observed({2: 20.0, 1: 10.0}), 5)) == {
         "parallelism": (1.0, 2.0),
-        "processing_ability": (10.0, 20.0),
+        "throughput": (10.0, 20.0),
         "noise": (0.0, 0.0),
     }
 

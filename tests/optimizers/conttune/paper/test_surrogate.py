@@ -15,7 +15,7 @@ Q1 |= {20: 6338741, 21: 6445507, 25: 7088207, 26: 7476391}
 
 
 def training(points: dict[int, float]) -> dict[str, tuple[float, ...]]:
-    return {"parallelism": tuple(map(float, points)), "processing_ability": tuple(map(float, points.values()))}
+    return {"parallelism": tuple(map(float, points)), "throughput": tuple(map(float, points.values()))}
 
 
 def leave_one_out(kind: str) -> float:

@@ -256,7 +256,7 @@ def test_model_when_a_level_changes_then_has_its_curve_and_training() -> None:
     proposal = ask(idle(8, 340.0), POWER)
     assert proposal.curve["parallelism"] == tuple(float(p) for p in range(1, 9))
     assert proposal.training["parallelism"] == proposal.curve["parallelism"]
-    assert proposal.predicted["processing_ability_rows_per_s"] == pytest.approx(POWER[4], rel=0.01)
+    assert proposal.predicted["throughput_rows_per_s"] == pytest.approx(POWER[4], rel=0.01)
     assert proposal.predicted["utilisation_ratio"] == pytest.approx(340 / POWER[4], rel=0.01)
 
 

@@ -28,11 +28,11 @@ Rates = tuple[float, float, float, float]
 
 def sized(name: str, rates: Rates, p: int = 1) -> OperatorSignals:
     true_in, true_out, seen_in, seen_out = rates
-    return operator(name, p, seen_in, true_in, output_ability=true_out, rows_out_per_s=seen_out)
+    return operator(name, p, seen_in, true_in, output_throughput=true_out, rows_out_per_s=seen_out)
 
 
 def origin(name: str, rates: Rates, arrival: float | None = None) -> OperatorSignals:
-    return source(name, arrival, rates[3], output_ability=rates[1], rows_out_per_s=rates[3])
+    return source(name, arrival, rates[3], output_throughput=rates[1], rows_out_per_s=rates[3])
 
 
 def ask(seen: Signals, p: dict[str, int] | None = None, **options: Any) -> Proposal:
@@ -84,7 +84,7 @@ def test_rates_of_a_split_output_are_right_only_on_the_consumers_side() -> None:
     assert levels(ask(split_in_two(), p, rates="producer"), p) == (2, 8, 8)
 
 
-def test_source_with_ignored_arrival_would_emit_its_output_ability() -> None:
+def test_source_with_ignored_arrival_would_emit_its_output_throughput() -> None:
     p = {"op1": 1, "op2": 1, "op3": 1}
     doubled = split_in_two(arrival=400.0)
     assert levels(ask(doubled, p), p) == (4, 4, 8)
@@ -95,7 +95,7 @@ def test_sources_when_they_are_the_bottleneck_then_are_never_scaled() -> None:
     proposal = ask(split_in_two(1e6), {"op1": 1, "op2": 1, "op3": 1})
     assert {c.operator for c in proposal.changes} == {"op1", "op2", "op3"}
     assert all(c.value == 64 for c in proposal.changes)
-    assert proposal.predicted["processing_ability_rows_per_s/op1"] == 50 * 64, "of the level that the bounds allow"
+    assert proposal.predicted["throughput_rows_per_s/op1"] == 50 * 64, "of the level that the bounds allow"
 
 
 def test_factor_when_set_then_leaves_room() -> None:

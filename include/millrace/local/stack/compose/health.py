@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
+from millrace.environment.home import Home
 from millrace.local.doctor import stack
 from millrace.local.doctor.finding import Level
-from millrace.local.stack.home import Home
 from millrace.local.stack.loopback import heartbeat
 
 MONITOR = "http://api-server:8080/api/v2/monitor/health"

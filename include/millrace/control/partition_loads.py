@@ -1,0 +1,156 @@
+"""Measure the recent cost of each state partition, from the batches that drivers sampled (``telemetry/partitions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import median
+
+import numpy as np
+
+from millrace.control.executor_speeds import worker_speeds
+from millrace.control.flows import flows
+from millrace.control.hot_streams import hot_streams
+from millrace.lake.partition_runs import partition_runs
+from millrace.lake.store import Lake
+from millrace.model.deployment import NOWHERE, operator_name
+from millrace.model.placement import OTHER_HOT_KEYS, PartitionLoads, Speeds
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import PartitionRun
+
+SPAN_PERIODS = 6
+"""Periods whose batches are used: other keys may be hot later."""
+NEWEST_BATCHES = 10
+"""Newest batches of an operator that count; with fewer, a batch that loaded state would weigh too much."""
+LEAST_BATCHES = 3
+"""Newest batches that always count."""
+LEAST_S = 1e-9
+MAD_TO_SIGMA = 1.4826
+SKEW = 2.0
+"""Hot streams are looked for if a partition takes more than this multiple of the mean time."""
+
+
+def partition_loads(
+    spec: PipelineSpec, lake: Lake, now: datetime, batch_s: float | None = None, trigger_s: float = 0.0
+) -> PartitionLoads | None:
+    """Return the key groups of the newest driver; None if none was sampled recently.
+
+    Args:
+        spec: The pipeline.
+        lake: Its telemetry.
+        now: The present (UTC).
+        batch_s: Duration of a whole batch, seconds; None if unknown.
+        trigger_s: Interval of the query's trigger, seconds: batches are at least as far apart.
+    """
+    since = now - timedelta(seconds=SPAN_PERIODS * max(spec.period_s, trigger_s))
+    runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
+    newest = max((run.generation for run in runs), default=None)
+    runs = [run for run in runs if run.generation == newest]
+    groups = _of_operators(runs)
+    if not groups:
+        return None
+    speeds = worker_speeds(lake, runs, now, trigger_s)
+    found = _partition_loads(spec.app, groups, speeds, batch_s)
+    found = replace(found, flows=flows(lake, spec.name, groups, now, trigger_s))
+    return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
+
+
+def _is_skewed(groups: PartitionLoads) -> bool:
+    """Return whether a partition takes more than twice the mean time of its stage's partitions."""
+    stages: dict[str, list[float]] = {}
+    for operator, seconds in zip(groups.operator, groups.busy_s, strict=True):
+        stages.setdefault(operator, []).append(seconds)
+    return any(max(seconds) > SKEW * sum(seconds) / len(seconds) for seconds in stages.values())
+
+
+def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list[PartitionRun]]:
+    """Return each key group's newest batches that ran on as many executors as the last one, oldest first.
+
+    A partition's time changes if fewer or more executors share a host's processors.
+    """
+    executors: dict[str, dict[int, set[str]]] = {}
+    for run in runs:
+        executors.setdefault(_name(run), {}).setdefault(run.batch_id, set()).add(run.executor)
+    took = _times(runs)
+    kept = {
+        name: _like_newest(took[name], _on_as_many(batches)[-NEWEST_BATCHES:]) for name, batches in executors.items()
+    }
+    groups: dict[tuple[str, int], list[PartitionRun]] = {}
+    for run in sorted(runs, key=lambda run: run.batch_id):
+        if run.batch_id in kept[_name(run)]:
+            groups.setdefault((_name(run), run.partition), []).append(run)
+    return dict(sorted(groups.items()))
+
+
+def _on_as_many(executors: Mapping[int, set[str]]) -> list[int]:
+    """Return the batches that ran on as many executors as the last one, oldest first."""
+    last = executors[max(executors)]
+    return sorted(batch for batch, on in executors.items() if len(on) == len(last))
+
+
+def _times(runs: Sequence[PartitionRun]) -> Mapping[str, Mapping[int, Mapping[int, float]]]:
+    """Return each partition's time, seconds, by operators and batch."""
+    took: dict[str, dict[int, dict[int, float]]] = {}
+    for run in runs:
+        took.setdefault(_name(run), {}).setdefault(run.batch_id, {})[run.partition] = run.run_s
+    return took
+
+
+def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]) -> set[int]:
+    """Return the newest batches, and earlier ones in which the same partitions had the most work.
+
+    If other keys became hot, earlier batches would hide that for as long as they count.
+
+    Args:
+        took: Time of each partition by batch, seconds.
+        batches: Batches to choose from, oldest first.
+    """
+    numbers = sorted({number for batch in batches for number in took[batch]})
+    times = np.array([[took[batch].get(number, 0.0) for number in numbers] for batch in batches])
+    shares = times / np.maximum(times.sum(axis=1, keepdims=True), LEAST_S)
+    elsewhere = np.abs(shares - np.median(shares[-LEAST_BATCHES:], axis=0)).sum(axis=1) / 2
+    newest = len(batches) - LEAST_BATCHES
+    return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= OTHER_HOT_KEYS}
+
+
+def _name(run: PartitionRun) -> str:
+    return operator_name(run.query, run.operators)
+
+
+def _partition_loads(
+    app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], speeds: Speeds, batch_s: float | None
+) -> PartitionLoads:
+    runs = [run for of_group in groups.values() for run in of_group]
+    busy = [
+        [run.run_s * speeds.of(NOWHERE if run.worker is None else run.worker) for run in of_group]
+        for of_group in groups.values()
+    ]
+    remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
+    return PartitionLoads(
+        app=app,
+        since=min(run.time for run in runs),
+        until=max(run.time for run in runs),
+        batches=min(len(of_group) for of_group in groups.values()),
+        operator=tuple(operator for operator, _ in groups),
+        partition=tuple(partition for _, partition in groups),
+        worker=tuple(NOWHERE if of[-1].worker is None else of[-1].worker for of in groups.values()),
+        busy_s=tuple(round(median(seconds), 4) for seconds in busy),
+        busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
+        rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
+        state_bytes=tuple(_newest([run.state_bytes for run in of_group]) for of_group in groups.values()),
+        memory_bytes=tuple(_newest([run.memory_bytes for run in of_group]) for of_group in groups.values()),
+        remote_ratio=round(remote / every, 4) if every else None,
+        batch_s=batch_s,
+        speeds=speeds,
+    )
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of a median, from the median deviation: a batch that loaded state must not widen it."""
+    deviation = float(np.median(np.abs(np.array(values) - np.median(values))))
+    return float(MAD_TO_SIGMA * deviation / len(values) ** 0.5)
+
+
+def _newest(sizes: Sequence[int | None]) -> int | None:
+    return next((size for size in reversed(sizes) if size is not None), None)

@@ -1,0 +1,46 @@
+"""State partitions of running queries as drivers sampled them, and what passed between them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from millrace.lake.newest_rows import RowQuery, read_recent
+from millrace.lake.row_codec import partition_flow_from_row, partition_run_from_row
+from millrace.lake.store import Lake
+from millrace.model.telemetry import PartitionFlow, PartitionRun
+
+RUNS, FLOWS = "telemetry/partitions", "telemetry/flows"
+MOST_ROWS = 100_000
+"""Maximum number of rows to read of a table, the newest: an hour of 64 partitions of two operators, sampled every 5 s,
+or 24 minutes of flows between all of them."""
+
+
+def partition_runs(lake: Lake, pipeline: str, since: datetime) -> list[PartitionRun]:
+    """Return the state partitions in a pipeline's batches sampled since a time, in the order of commits.
+
+    Args:
+        lake: The lake.
+        pipeline: Name of the pipeline.
+        since: Earliest end of a batch (UTC).
+
+    Raises:
+        MillraceError: If the table's log cannot be read.
+    """
+    rows = read_recent(lake, RowQuery(RUNS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
+    return [partition_run_from_row(row) for row in rows if row["time"] >= since]
+
+
+def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[PartitionFlow]:
+    """Return what state partitions passed on in a pipeline's batches sampled since a time.
+
+    Args:
+        lake: The lake.
+        pipeline: Name of the pipeline.
+        since: Earliest end of a batch (UTC).
+
+    Raises:
+        MillraceError: If the table's log cannot be read.
+    """
+    rows = read_recent(lake, RowQuery(FLOWS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
+    # former versions had a job that wrote rows without a query
+    return [partition_flow_from_row(row) for row in rows if row.get("query") is not None and row["time"] >= since]

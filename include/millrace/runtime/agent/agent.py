@@ -1,0 +1,307 @@
+"""Applies what Deployments say about an app's executors while its queries run. It decides nothing.
+
+This includes what Deployments plan for more arrival: :mod:`.contingencies`.
+
+The agent sees a change within a second. New executors get their share of the state partitions with the next batch:
+the share in the Deployment's placement, or else an even one. Executors that leave first lose their state partitions,
+so that no task waits for them, and then hand over their other blocks. The cluster manager replaces a lost executor,
+and the agent picks up the replacement. No query waits for any of this: the agent runs in its own thread and retries
+whatever fails.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
+from millrace.model.errors import MillraceError
+from millrace.model.failure import reason
+from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
+from millrace.runtime.agent.executor_numbers import Workers, staying
+from millrace.runtime.agent.placement import Partition, StatePlacement, follow
+from millrace.runtime.triggers import interval_s
+
+LOG = logging.getLogger(__name__)
+POLL_S = 0.3
+REMIND_S = 10.0
+"""Interval at which a request is repeated: a restarted master has forgotten how many executors the app wants."""
+DRAIN_S = 60.0
+"""Longest time that leaving executors may keep state. An executor that leaves in the middle of a batch takes map output
+with it that the batch still needs, and stages run again."""
+
+HOLD_S = 60.0
+"""Longest time that a placement may fail to hold before its version is reported anyway."""
+
+MEMORY_S = 60.0
+"""Time between two checks of executor memory."""
+GROWN = 1.1
+"""Growth factor from which an executor's memory is recorded again: a few rows in its lifetime."""
+
+SHORT_S = 30.0
+"""Time in which a cluster with room provides or replaces an executor; above 15 s on a busy machine."""
+END_S = 30.0
+"""Time for a decommissioned executor to hand over its blocks before it is killed."""
+
+Read = Callable[[], Deployment | None]
+Report = Callable[[int, int], None]
+"""Takes the newest Deployment's version, and the app's slots: all of them, or as many as the cluster provides."""
+
+
+Note = Callable[[Lifetime, int | None], None]
+"""Takes an executor that registered or ended, and its number."""
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """How long state partitions may stay elsewhere, and the batch of each query that ends the wait, by run."""
+
+    until_s: float
+    batches: Mapping[str, int]
+
+
+class ExecutorAgent:
+    """Keeps the app's executors as the newest Deployment says.
+
+    Args:
+        app: Name of the app.
+        version: Deployment version for which the driver was started.
+        content: The app in that version.
+        read: Reads the pipeline's newest Deployment.
+        allocation: The app's executors.
+        placement: Its state partitions.
+        queries: Live list of the script's queries.
+        report: Called with what has been carried out.
+        note: Called with executors that registered or ended.
+        contingencies: Carries out plans for more arrival; called in each step.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        version: int,
+        content: AppDeployment,
+        read: Read,
+        allocation: Allocation,
+        placement: StatePlacement,
+        queries: Sequence[Any],
+        report: Report,
+        note: Note,
+        contingencies: Callable[[Deployment | None], bool] = lambda newest: False,
+    ) -> None:
+        self._app, self._read = app, read
+        self._allocation, self._placement, self._queries = allocation, placement, queries
+        self._report, self._note, self._contingencies = report, note, contingencies
+        self._noted: dict[str, Lifetime] = {}
+        self._noted_s = time.monotonic()
+        self._workers = Workers()
+        self._version, self._content = version, content
+        self._reported = (version, content.slots)
+        self._requested, self._requested_s = content.executors, time.monotonic()
+        self._gone: dict[str, float] = {}
+        self._placed: tuple[object, ...] = ()
+        self._drain: _Wait | None = None
+        self._naming: _Wait | None = None
+        self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
+        self._said = ""
+
+    def start(self) -> None:
+        """Take over allocation and start working in a background thread."""
+        self._allocation.take_over()
+        threading.Thread(target=self._run, name="millrace-executors", daemon=True).start()
+
+    def step(self) -> None:
+        """Do what is due."""
+        self._follow()
+        registered, content = self._allocation.registered(), self._content
+        self._end_gone([executor for executor in registered if executor.id in self._gone])
+        workers = self._workers.update([executor for executor in registered if executor.id not in self._gone])
+        self._note_lifetimes({executor.id for executor in registered})
+        wanted = content.executors
+        stay = staying(workers, content.placement, wanted)
+        kept = {number: executor for number, executor in workers.items() if number in stay}
+        leaving = [executor for number, executor in workers.items() if number not in stay]
+        self._request(wanted + len(leaving))
+        queries = [query for query in list(self._queries) if query.isActive]
+        batches = self._placement.batches(queries)
+        if kept and self._placed != (kept, batches, content.placement):
+            if self._place(kept, queries):
+                self._note_naming(queries, batches)
+            self._placed = (kept, batches, content.placement)
+        if leaving:
+            self._let_go(leaving, queries, batches)
+        if len(workers) == wanted:
+            self._drain = None
+        self._report_slots(len(workers), wanted, self._holds(queries, batches))
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.step()
+                self._say("")
+            except Exception as error:  # the session ends, the master is down: the query must not notice
+                self._say(reason(error))
+            time.sleep(POLL_S)
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._said:
+            LOG.warning("Executors stay unchanged for now: %s", problem)
+        self._said = problem
+
+    def _follow(self) -> None:
+        try:
+            newest = self._read()
+            if self._contingencies(newest):
+                newest = self._read()
+        except MillraceError as error:
+            LOG.debug("The lake cannot be read: %s", error)
+            return
+        app = None if newest is None or not newest.running else newest.apps.get(self._app)
+        # any other content needs a new driver, which the reconciler starts
+        if newest is not None and app is not None and app.restart_content == self._content.restart_content:
+            self._version, self._content = newest.version, app
+
+    def _note_lifetimes(self, registered: set[str]) -> None:
+        """Record executors that came or went since the last step and, once per ``MEMORY_S``, grown memory.
+
+        Spark may report an end a moment later.
+        """
+        now = time.monotonic()
+        known = registered == {id for id, lifetime in self._noted.items() if lifetime.ended is None}
+        if known and now - self._noted_s < MEMORY_S:
+            return
+        listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
+        for id, lifetime in listed.items():
+            if _is_news(self._noted.get(id), lifetime):
+                self._note(lifetime, self._workers.number(id))
+            else:
+                listed[id] = self._noted[id]
+        self._noted, self._noted_s = listed, now  # Spark forgets executors that ended long ago
+
+    def _request(self, total: int) -> None:
+        """Tell the cluster manager how many executors the app wants, and repeat it every ``REMIND_S``."""
+        now = time.monotonic()
+        if total != self._requested or now - self._requested_s > REMIND_S:
+            self._requested_s = now
+            if self._allocation.request(total):
+                self._requested = total
+
+    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> bool:
+        """Assign every operator's partitions to executors; return whether planned partitions were elsewhere."""
+        by_id, elsewhere = {executor.id: executor for executor in workers.values()}, False
+        for partitions in self._operators(queries):
+            located = {p.number: self._placement.executor_of(p) for p in partitions}
+            planned = self._planned(partitions[0])
+            ids = {number: workers[worker].id for number, worker in planned.items() if worker in workers}
+            plan = follow(ids, located, list(by_id))
+            for partition in partitions:
+                if located[partition.number] != plan[partition.number]:
+                    self._placement.name(partition, by_id[plan[partition.number]])
+                    elsewhere |= partition.number in planned
+        return elsewhere
+
+    def _note_naming(self, queries: Sequence[Any], batches: Mapping[str, int]) -> None:
+        """Record the batch after which each query's partitions should be where they have just been assigned."""
+        until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
+        # a batch that is running may have located its partitions before
+        ahead = {str(query.runId): 1 + bool(query._jsq.status().isTriggerActive()) for query in queries}
+        self._naming = _Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
+
+    def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
+        """Return whether each query that has rows has run a batch with the last assignment."""
+        naming = self._naming
+        if naming is None:
+            return True
+        waiting = [
+            query
+            for query in queries
+            if batches.get(str(query.runId), -1) < naming.batches.get(str(query.runId), -1) and _has_rows(query)
+        ]
+        late = time.monotonic() > naming.until_s
+        if waiting and late:
+            LOG.warning("Some state partitions are not on the executors that version %d names", self._version)
+        if not waiting or late:
+            self._naming = None
+        return self._naming is None
+
+    def _planned(self, partition: Partition) -> Mapping[int, int]:
+        """Return the executor numbers that the Deployment assigns to an operator's partitions, by partition."""
+        for name, workers in self._content.placement.items():
+            query, _, operators = name.rpartition("/")
+            if query == partition.query and str(partition.operator) in operators.split("+"):
+                return {number: worker for number, worker in enumerate(workers) if worker != NOWHERE}
+        return {}
+
+    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
+        """Decommission executors once a whole batch has run without state on them, or after ``DRAIN_S``."""
+        now = time.monotonic()
+        if self._drain is None:
+            # two batches: the one that ran during the assignment, and one that followed it
+            self._drain = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
+        drain = self._drain
+        if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
+            return
+        for executor in leaving:
+            self._allocation.let_go(executor)
+            self._gone[executor.id] = now
+        self._requested = self._content.executors
+
+    def _end_gone(self, gone: Sequence[Executor]) -> None:
+        """Kill decommissioned executors that do not end."""
+        now = time.monotonic()
+        self._gone = {executor.id: self._gone[executor.id] for executor in gone}
+        for executor in gone:
+            if now - self._gone[executor.id] > END_S:
+                self._gone[executor.id] = now
+                self._allocation.kill(executor)
+
+    def _drained(
+        self, leaving: set[str], queries: Sequence[Any], due: Mapping[str, int], batches: Mapping[str, int]
+    ) -> bool:
+        for query in queries:
+            run = str(query.runId)
+            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < due.get(run, 1):
+                return False
+        return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
+
+    def _operators(self, queries: Sequence[Any]) -> list[list[Partition]]:
+        operators: dict[tuple[str, int], list[Partition]] = {}
+        for partition in (p for query in queries for p in self._placement.partitions(query)):
+            operators.setdefault((partition.run, partition.operator), []).append(partition)
+        return list(operators.values())
+
+    def _report_slots(self, executors: int, wanted: int, holds: bool) -> None:
+        """Report a version once it is carried out, or the slots if the cluster has no room for more.
+
+        Slots are reported at once, the version once its placement holds.
+        """
+        now = time.monotonic()
+        if (executors, wanted) != self._counted:
+            self._counted, self._counted_s = (executors, wanted), now
+        slots, version = self._content.slots_of(executors), self._version if holds else self._reported[0]
+        waiting = executors < wanted and now - self._counted_s <= SHORT_S
+        if executors == 0 or executors > wanted or waiting or (version, slots) == self._reported:
+            return
+        if executors < wanted:
+            LOG.warning("%d of %d executors: the cluster has not granted the rest yet", executors, wanted)
+        self._report(version, slots)
+        self._reported = (version, slots)
+
+
+def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
+    """Return whether an executor came, ended, or needs much more memory than recorded."""
+    if noted is None or noted.ended != lifetime.ended or noted.reason != lifetime.reason:
+        return True
+    return (lifetime.peak_memory_mb or 0) > GROWN * (noted.peak_memory_mb or 0)
+
+
+def _has_rows(query: Any) -> bool:
+    """Return whether a query runs a batch or is about to. Waiting for a rare trigger does not count."""
+    status = query._jsq.status()
+    if status.isTriggerActive():
+        return True
+    return bool(status.isDataAvailable()) and interval_s(query._jsq.streamingQuery()) < HOLD_S

@@ -1,0 +1,179 @@
+"""How the agent acts on a plan: real tables, arrival rates set by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.contingency import Contingency, ContingencyPlan
+from millrace.model.decision import Action, Decision
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.runtime.agent import contingencies
+from millrace.runtime.agent.contingencies import Contingencies
+from millrace.runtime.arrival_watch import ArrivalWatch
+
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+LINES = (Contingency("a", 4, 40.0, 2.0), Contingency("a", 8, 80.0, 2.0))
+
+
+class Rig:
+    """One app of two slots, its plan, and time controlled by the test."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lake, self.watch, self.now_s, self.rows = Lake(root), ArrivalWatch(), 0.0, 0
+        self.deployments, self.decisions = DeploymentStore(self.lake), DecisionStore(self.lake)
+        self.agent = Contingencies("a", self.watch, self.decisions, self.deployments, lambda: NOON)
+        self.evaluated(NOON - timedelta(seconds=60))
+        monkeypatch.setattr(contingencies.time, "monotonic", lambda: self.now_s)
+
+    def evaluated(self, time: datetime) -> None:
+        """Record an evaluation."""
+        self.decisions.record(Decision(f"evaluation-{time:%H%M%S}", "p", time, Action.HOLD, "fits", "It fits."))
+
+    def acted(self) -> list[Decision]:
+        """Return what the agent recorded."""
+        return [decision for decision in self.decisions.recent("p", 10) if decision.action is not Action.HOLD]
+
+    def deploy(self, plan: ContingencyPlan | None, running: bool = True) -> Deployment:
+        app = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
+        newest = self.deployments.latest("p")
+        content = Deployment("p", 1, running, {"a": app}, contingencies=plan)
+        return self.deployments.commit(content, newest.version if newest else None)
+
+    def arrive(self, rate: float, seconds: int) -> bool:
+        """Let rows arrive; say if a line was carried out."""
+        done = self.agent.step(self.deployments.latest("p"))
+        for _ in range(seconds):
+            self.tick(rate)
+            done = self.agent.step(self.deployments.latest("p")) or done
+        return done
+
+    def tick(self, rate: float) -> None:
+        self.now_s, self.rows = self.now_s + 1.0, self.rows + round(rate)
+        self.watch.reached("run", self.rows, self.now_s)
+
+    @property
+    def slots(self) -> int:
+        newest = self.deployments.latest("p")
+        assert newest is not None
+        return newest.apps["a"].slots
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    return Rig(tmp_path, monkeypatch)
+
+
+def plan(**changes: object) -> ContingencyPlan:
+    return replace(ContingencyPlan("d1", LINES), **changes)
+
+
+def test_line_of_the_rate_is_carried_out_once_as_a_decision_and_a_version(rig: Rig) -> None:
+    rig.deploy(plan())
+    assert not rig.arrive(35, 20) and rig.watch.armed
+    assert rig.arrive(60, 10)
+    newest = rig.deployments.latest("p")
+    assert newest is not None and (newest.version, newest.author, rig.slots) == (2, "contingency", 4)
+    assert newest.contingencies is None and not rig.arrive(200, 20)  # until the next evaluation makes a new plan
+    assert not rig.watch.armed
+    decision = rig.decisions.get(newest.decision_id or "")
+    assert decision is not None and decision.action is Action.APPLY and decision.base_version == 1
+    assert decision.target is not None and decision.target.apps["a"].slots == 4
+    assert "60 rows/s arrive, more than 40" in decision.sentence and "a: slots 2 -> 4: " in decision.sentence
+    assert "d1" in decision.sentence and newest.reason == decision.sentence
+
+
+def test_higher_rate_takes_the_higher_line(rig: Rig) -> None:
+    rig.deploy(plan())
+    assert rig.arrive(170, 10) and rig.slots == 8
+
+
+def test_quota_allows_a_lower_line_or_none_and_says_so_once(rig: Rig) -> None:
+    other = AppDeployment("s.py", (), 2, 1024, 8)
+    rig.deployments.commit(Deployment("q", 1, True, {"q": other}), None)
+    rig.deploy(plan(max_total_slots=6))
+    assert rig.arrive(170, 10) and rig.slots == 4  # 2 elsewhere
+    rig.deploy(plan(decision_id="d2", max_total_slots=5))
+    assert not rig.arrive(170, 20) and rig.slots == 2
+    (said,) = [d for d in rig.acted() if d.action is Action.VETO]
+    assert said.reason_code == "quota" and "quota of 5 slots leaves 3" in said.sentence and said.target is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "running"), [({"quiet_hours": ("11:00-13:00",)}, True), ({}, False), ({"lines": ()}, True)]
+)
+def test_agent_does_nothing_in_quiet_hours_for_a_stopped_pipeline_or_without_a_line(
+    rig: Rig, changes: dict[str, object], running: bool
+) -> None:
+    rig.deploy(plan(**changes), running)
+    assert not rig.arrive(170, 20) and rig.slots == 2
+    assert rig.acted() == []
+
+
+def test_version_of_another_author_counts(rig: Rig) -> None:
+    stale = rig.deploy(plan())
+    rig.deploy(None)
+    rig.agent.step(stale)
+    for _ in range(10):
+        rig.tick(200)
+        assert not rig.agent.step(stale)
+    assert rig.slots == 2 and rig.acted() == []
+
+
+def test_commit_that_comes_second_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.deploy(plan())
+    record: Callable[..., bool] = DecisionStore.record
+
+    def overtaken(store: DecisionStore, decision: object) -> bool:
+        rig.deploy(None)
+        return record(store, decision)
+
+    monkeypatch.setattr(DecisionStore, "record", overtaken)
+    assert not rig.arrive(170, 20) and rig.slots == 2
+
+
+def test_overlong_batch_is_the_sign_if_no_arrival_is_reported(rig: Rig) -> None:
+    rig.deploy(plan(lines=(Contingency("a", 4, None, 15.0),)))
+    rig.watch.runs("run", 100.0)
+    rig.now_s = 110.0
+    assert not rig.agent.step(rig.deployments.latest("p"))
+    rig.now_s = 116.0
+    assert rig.agent.step(rig.deployments.latest("p")) and rig.slots == 4
+    (decision,) = rig.acted()
+    assert decision.sentence.startswith("a: slots 2 -> 4: a batch has been running for 16 s, ")
+
+
+def test_overdue_batch_counts_beside_rates_as_a_source_may_report_them_late(rig: Rig) -> None:
+    rig.deploy(plan(lines=(*LINES, Contingency("a", 4, None, 15.0))))
+    rig.watch.runs("run", 0.0)
+    assert not rig.arrive(35, 14) and rig.arrive(35, 3)
+    assert rig.slots == 4
+
+
+def test_plan_lapses_if_evaluations_have_stopped(rig: Rig) -> None:
+    rig.agent = Contingencies("a", rig.watch, rig.decisions, rig.deployments, lambda: NOON + timedelta(seconds=250))
+    rig.deploy(plan())
+    assert not rig.arrive(170, 20) and rig.acted() == []
+    rig.evaluated(NOON + timedelta(seconds=240))
+    assert rig.arrive(170, 2) and rig.slots == 8
+
+
+def test_killed_between_decision_and_version_leaves_the_next_evaluation_to_decide(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.deploy(plan())
+    with monkeypatch.context() as killed:
+        killed.setattr(DeploymentStore, "commit", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rig.arrive(170, 20)
+    assert rig.slots == 2 and [d.action for d in rig.acted()] == [Action.APPLY]
+    successor = Contingencies("a", ArrivalWatch(), rig.decisions, rig.deployments, lambda: NOON)
+    assert not successor.step(rig.deployments.latest("p"))
