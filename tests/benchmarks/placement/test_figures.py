@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.optimizers.albic.partition_loads import groups
 
 from benchmarks.placement.drift import DriftRun
 from benchmarks.placement.figures import (
@@ -28,6 +27,7 @@ from millrace.model.telemetry import PartitionRun
 from tests.include.control.test_partition_loads import run
 from tests.include.control.test_placement import plan
 from tests.include.control.world import NOON
+from tests.optimizers.albic.partition_loads import groups
 
 OURS = SteadyRun(2.0, 0.0, 0.0, plan(batch_after_s=4.0), achieved_s=4.6, evaluations=2)
 

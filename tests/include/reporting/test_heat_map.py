@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from tests.optimizers.albic.partition_loads import FIRST, SECOND, groups
-
 from millrace.reporting.heat_map import heat_maps
+from tests.optimizers.albic.partition_loads import FIRST, SECOND, groups
 
 
 def test_heat_map_has_each_partition_once_on_its_worker() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.optimizers.albic.partition_loads import groups
 
 from millrace.model.errors import MillraceError
 from millrace.model.placement import Flows, PartitionLoads, Speeds
@@ -14,6 +13,7 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.options import PlacementOptions
 from tests.examples import examples
+from tests.optimizers.albic.partition_loads import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.optimizers.albic.partition_loads import groups
 
 from millrace.model.placement import Flows, PartitionLoads, Speeds
 from millrace.optimizers.albic import optimal_placement
@@ -17,6 +16,7 @@ from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Ints
 from tests.examples import examples
+from tests.optimizers.albic.partition_loads import groups
 
 NOTHING = np.zeros(0, dtype=np.intp)
 LOADS = st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0]), min_size=2, max_size=4)

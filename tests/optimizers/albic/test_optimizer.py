@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.optimizers.albic.partition_loads import FIRST, SECOND, groups, look, running
 
 from millrace.model.codec import from_json, to_json
 from millrace.model.decision import Memory, Proposal
@@ -19,6 +18,7 @@ from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, Speeds
 from millrace.optimizers.conformance.builders import APP, NOON, deployment
 from millrace.optimizers.registry import Role, create
 from tests.examples import examples
+from tests.optimizers.albic.partition_loads import FIRST, SECOND, groups, look, running
 
 SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
 """Three hot partitions of 16."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.optimizers.albic.partition_loads import groups
 
 from millrace.lake.control_tables import ControlTables
 from millrace.local.demo.checks import checks, passed, steps
@@ -16,6 +15,7 @@ from millrace.local.demo.labels import slots_of
 from millrace.local.demo.report import page
 from millrace.local.demo.timeline import Timeline, read_timeline
 from tests.include.local.demo.synthetic import Run, at, simulate
+from tests.optimizers.albic.partition_loads import groups
 
 EQUAL = Comparison(rows=11, closed_rows=10, groups=5, lost=0, doubled=0, foreign=0, differing=0)
 
