@@ -15,7 +15,7 @@ Skips tables with few files. If another process is rewriting a table, the next r
 """
 DOC = """
 Deletes expired rows, files, logs and MLflow runs, compacts small files and writes checkpoints.
-Migrates tables of older versions to the current partitions and columns. Apps and evaluations can keep writing.
+Adds columns that tables of older versions lack. Apps and evaluations can keep writing.
 """
 
 

@@ -32,8 +32,7 @@ def elsewhere(lake: Lake, pipeline: str, now: datetime) -> tuple[str, float] | N
         rows = read_recent(lake, RowQuery(TABLE, pipeline, MOST_ROWS, not_before=now - SEEN)).rows.to_pylist()
     except MillraceError:  # unreadable telemetry does not keep a driver from starting
         return None
-    # rows of former versions have no host
-    others = [row for row in rows if row["time"] >= now - SEEN and row.get("host") not in (None, this_host())]
+    others = [row for row in rows if row["time"] >= now - SEEN and row["host"] not in (None, this_host())]
     if not others:
         return None
     last = max(others, key=lambda row: row["time"])

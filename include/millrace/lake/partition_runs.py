@@ -42,5 +42,4 @@ def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[Partitio
         MillraceError: If the table's log cannot be read.
     """
     rows = read_recent(lake, RowQuery(FLOWS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
-    # former versions had a job that wrote rows without a query
-    return [partition_flow_from_row(row) for row in rows if row.get("query") is not None and row["time"] >= since]
+    return [partition_flow_from_row(row) for row in rows if row["time"] >= since]

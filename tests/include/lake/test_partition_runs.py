@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from millrace.lake import partition_runs as module
 from millrace.lake.partition_runs import FLOWS, RUNS, partition_flows, partition_runs
 from millrace.lake.row_codec import partition_flow_row, partition_run_row
-from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake
 from millrace.model.telemetry import PartitionFlow, PartitionRun
 
@@ -32,22 +30,9 @@ def test_partitions_of_a_pipeline_are_read_since_a_time_in_commit_order(tmp_path
     assert partition_runs(Lake(tmp_path / "none"), "delays", NOON) == []
 
 
-def test_flows_of_partitions_are_separate_from_those_of_partition_loads(tmp_path: Path) -> None:
+def test_flows_since_a_time_are_read(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    of_groups = {"from_operator": "plane", "from_group": 1, "to_operator": "route", "to_group": 2, "rows": 5}
-    lake.append(FLOWS, [of_groups | {"pipeline": "delays", "time": NOON}])
-    assert partition_flows(lake, "delays", NOON) == []
     lake.append(FLOWS, [partition_flow_row(FLOW), partition_flow_row(replace(FLOW, time=NOON - SECOND))])
-    assert partition_flows(lake, "delays", NOON) == [FLOW]
-
-
-def test_flows_are_added_to_a_table_of_an_earlier_version(tmp_path: Path) -> None:
-    lake, columns = Lake(tmp_path), TABLES[FLOWS].columns
-    for name in ("app", "generation", "query", "batch_id"):
-        columns = columns.remove(columns.get_field_index(name))
-    lake.path(FLOWS).mkdir(parents=True)
-    DeltaTable.create(str(lake.path(FLOWS)), schema=columns, partition_by=["pipeline", "date"])
-    lake.append(FLOWS, [partition_flow_row(FLOW)])
     assert partition_flows(lake, "delays", NOON) == [FLOW]
 
 
