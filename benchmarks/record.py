@@ -13,6 +13,9 @@ from rich.table import Table
 from millrace.atomic_file import write_atomically
 from millrace.model.errors import MillraceError
 
+UNITS = {"1": "", "ratio": "", "1/tuning": "", "us": "µs"}
+"""How documents show units, if not as recorded."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -107,6 +110,21 @@ def at_most(value: float, limit: float) -> tuple[str, bool]:
         The target as text and whether it holds.
     """
     return f"<={limit:g}", _rounded(value) <= limit
+
+
+def shown(record: Record) -> str:
+    """Return a figure for documents: three digits, the unit, and the interval."""
+    unit = UNITS.get(record.unit, record.unit)
+    value = f"{_short(record.value)} {unit}".rstrip()
+    return (
+        value
+        if record.low is None or record.high is None
+        else f"{value} ({_short(record.low)} to {_short(record.high)})"
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def table(records: Sequence[Record]) -> Table:
