@@ -2,69 +2,85 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.document import RECORDS, anchor, document
-from benchmarks.misses import REASONS
+import pytest
+
+from benchmarks.claims import LIVE, SIMULATED, Claim
+from benchmarks.document import RECORDS, document
+from benchmarks.misses import LOSSES, REASONS, Loss
 from benchmarks.record import Record, read
+from millrace.model.errors import MillraceError
 
-GOOD = Record("stack", "start", "millrace", "healthy_s", 30.0, "s", 28.0, 31.0, 3, "<=45", True, "2013-01-05 3f2a91c")
-BAD = Record("placement", "skew", "albic", "batch_time_vs_wait_0", 0.99, "ratio", target="<=0.95", holds=False)
-RIVAL = Record("placement", "skew", "even", "batch_time_s", 5.0, "s")
-
-
-def test_page_starts_with_the_missed_targets_and_reasons() -> None:
-    page = document([GOOD, BAD], {("placement", "skew", "batch_time_vs_wait_0"): "Half of a batch is elsewhere."})
-    missed, _, rest = page.partition("## Targets that hold")
-    assert f'<a id="{anchor(BAD)}"></a>[batch_time_vs_wait_0](#placement-skew)' in missed
-    assert "| Half of a batch is elsewhere. |" in missed and "healthy_s" not in missed
-    assert "| 30 s (28 to 31) | 3 | <=45 |" in rest.partition("## placement")[0]
-
-
-def test_figures_of_other_seeds_are_shown_and_bold_if_the_verdict_differs() -> None:
-    better = replace(BAD, value=0.9, holds=True, seed=101)
-    page = document([BAD, replace(BAD, value=0.97, seed=102), better])
-    assert "| 0.99 ratio | 1 | <=0.95 | **101: 0.9**, 102: 0.97 |" in page
-    assert "0.9 |" not in page.partition('<a id="placement-skew"></a>')[2]
+GOOD = Record("stack", "first start", "millrace", "healthy_s", 30.0, "s", 28.0, 31.0, 3, "<=45", True)
+BAD = Record("placement", "skew", "albic", "batch_time_vs_even", 0.99, "ratio", target="<=0.95", holds=False)
+TIME = Record("placement", "skew", "albic", "batch_time_s", 5.9, "s", n=3)
+RIVAL = replace(TIME, method="even", value=6.0)
+START = Claim("Start of {n} stacks", "./millrace bench stack", "stack", "first start", "millrace", "healthy_s")
+SKEW = Claim(
+    "Batch time",
+    "./millrace bench placement",
+    *("placement", "skew", "albic", "batch_time_s"),
+    rivals={"Even placement": ("even", "batch_time_s")},
+    judged={"ratio": "batch_time_vs_even"},
+)
+LOSS = Loss("Ratio", ("placement", "skew", "batch_time_vs_even"), "albic")
 
 
-def test_target_holds_only_if_it_holds_with_every_seed() -> None:
-    page = document([GOOD, replace(GOOD, value=44.0, seed=101), replace(GOOD, value=46.0, holds=False, seed=102)])
-    missed, _, held = page.partition("## Targets that hold")
-    assert "| 30 s (28 to 31) | 3 | <=45 | 101: 44 (28 to 31), **102: 46 (28 to 31)** |" in missed
-    assert "None." in held.partition("## Verdicts")[0]
-    assert "healthy_s" in document([GOOD, replace(GOOD, seed=101)]).partition("## Targets that hold")[2]
+def test_claim_shows_value_interval_record_verdict_and_command() -> None:
+    row = "| Start of 3 stacks | [30 s (28 to 31)](benchmarks/stack/first%20start.json) |  | met: <=45 | "
+    assert row + "`./millrace bench stack` |" in document([GOOD], [START], [], [])
 
 
-def test_page_counts_the_verdicts_of_each_other_seed_and_explains_differences() -> None:
-    records = [GOOD, replace(GOOD, holds=False, seed=101), replace(GOOD, seed=102), BAD, replace(BAD, seed=101)]
-    page = document(records, {("stack", "start", "healthy_s"): "Two starts at once."})
-    _, _, changed = page.partition("## Verdicts that other seeds change")
-    assert "| 101 | 2 | 1 | 1 | 0 |\n| 102 | 1 | 1 | 0 | 0 |" in changed
-    table = changed.partition("## placement")[0]
-    assert "| Two starts at once. |" in table and "#placement-skew" not in table
+def test_claim_shows_rivals_and_the_figure_that_misses_its_target() -> None:
+    page = document([TIME, RIVAL, BAD], [SKEW], [], [])
+    assert "| Even placement 6 s | **missed**: ratio 0.99, target <=0.95 |" in page
 
 
-def test_scenario_shows_its_figure_next_to_its_rivals() -> None:
-    page = document([BAD, RIVAL]).partition('<a id="placement-skew"></a>')[2]
-    assert "| figure | albic | even |" in page
-    assert "| batch_time_vs_wait_0, ratio | **0.99** |  |" in page and "| batch_time_s, s |  | 5 |" in page
+def test_target_must_be_met_with_every_seed() -> None:
+    others = [replace(GOOD, value=44.0, seed=101), replace(GOOD, value=46.0, holds=False, seed=102)]
+    page = document([*others, GOOD], [START], [], [])
+    assert "[30 s (28 to 31)]" in page and "**missed**: target <=45" in page
+    assert "0 of 1 targets are met" in page
 
 
-def test_scenario_with_many_methods_has_a_row_for_each() -> None:
-    many = [Record("b", "s", f"m{number}", "time_s", float(number), "s") for number in range(11)]
-    page = document(many)
-    assert "| method | time_s, s |" in page and "| m10 | 10 |" in page
+def test_live_claims_come_first() -> None:
+    live, _, simulated = document([GOOD, TIME, RIVAL, BAD], [START], [SKEW], []).partition("## Simulated")
+    assert "Start of" in live and "Batch time" not in live and "Batch time" in simulated
 
 
-def test_page_says_when_each_scenario_was_measured() -> None:
-    page = document([GOOD, BAD])
-    assert "Measured 2013-01-05 3f2a91c: start." in page
-    assert "Measured at a time that nobody wrote down: skew." in page
+def test_live_claim_whose_scenario_was_never_measured_is_only_listed() -> None:
+    page = document([TIME, RIVAL, BAD], [START, SKEW], [], [])
+    assert "Not recorded yet: `stack`: Start of" in page and "| Start of" not in page
 
 
-def test_page_without_missed_targets_says_so() -> None:
-    assert "None." in document([GOOD]).partition("## Targets that hold")[0]
+def test_error_names_the_missing_record() -> None:
+    with pytest.raises(MillraceError, match="no batch_time_s of even in placement/skew"):
+        document([TIME, BAD], [SKEW], [], [])
+    with pytest.raises(MillraceError, match="no healthy_s of millrace in stack/first start"):
+        document([TIME], [], [START], [])
+
+
+def test_losses_have_value_target_and_reason_and_end_when_targets_are_met() -> None:
+    row = "| Ratio | [0.99](benchmarks/placement/skew.json) | <=0.95 | Stages wait. |"
+    reasons = {LOSS.missed: "Stages wait."}
+    assert row in document([BAD], [], [], [LOSS], reasons)
+    assert "Ratio" not in document([replace(BAD, holds=True)], [], [], [LOSS], reasons)
+
+
+def test_loss_shows_a_seed_that_misses() -> None:
+    records = [replace(BAD, holds=True, value=0.9), replace(BAD, seed=101)]
+    assert "| Ratio | [0.99]" in document(records, [], [], [LOSS])
 
 
 def test_only_targets_missed_with_some_seed_have_a_reason() -> None:
     missed = {(r.bench, r.scenario, r.figure) for r in read(RECORDS) if r.holds is False}
     assert missed == REASONS.keys()
+
+
+def test_reasons_are_short_and_losses_have_one() -> None:
+    assert not [why for why in REASONS.values() if len(why.split()) > 15]
+    assert {loss.missed for loss in LOSSES} <= REASONS.keys()
+
+
+def test_commands_of_claims_measure_their_benchmark() -> None:
+    for claim in (*LIVE, *SIMULATED):
+        assert claim.command.startswith(f"./millrace bench {claim.area}")

@@ -1,0 +1,152 @@
+"""What docs/benchmarks.md claims: each claim names the records that prove it, and the command that measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A figure that a buyer asks about. All its records are of one scenario.
+
+    Attributes:
+        text: What was measured; ``{n}`` becomes the number of measurements.
+        command: Measures it.
+        area: The benchmark.
+        scenario: The scenario.
+        method: Millrace's method.
+        figure: Its figure.
+        rivals: Method and figure of each rival, by the name that the page shows.
+        judged: Figures of the same method whose targets decide, by the name that the page shows; the figure itself
+            if this is empty.
+    """
+
+    text: str
+    command: str
+    area: str
+    scenario: str
+    method: str
+    figure: str
+    rivals: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    judged: Mapping[str, str] = field(default_factory=dict)
+
+
+CORES, STEPS, SECONDS = "core_seconds_vs_oracle", "reconfigurations_per_tuning", "batch_time_s"
+LIVE = (
+    Claim(
+        "Core-seconds for a day of load, scaled live",
+        "./millrace bench elastic --scenario day",
+        *("elastic", "day", "live", "core_seconds"),
+        rivals={
+            "Spark's dynamic allocation": ("spark_dra_tuned", "core_seconds"),
+            "batch-ratio scaling": ("batch_ratio", "core_seconds"),
+        },
+        judged={"rivals that are better": "better_rivals", "downtime": "downtime_s"},
+    ),
+    Claim(
+        "Time from decision to new executor, 95th percentile",
+        "./millrace bench latency",
+        *("latency", "one more", "millrace", "decision to registered, p95"),
+    ),
+    Claim(
+        "Batch time if three of 32 state partitions hold a third of the rows",
+        "./millrace bench placement --scenario skew",
+        *("placement", "skew", "albic", SECONDS),
+        rivals={
+            "Spark's defaults": ("spark_wait_3s", SECONDS),
+            "`spark.locality.wait` 0": ("spark_wait_0", SECONDS),
+            "even placement": ("even", SECONDS),
+        },
+        judged={
+            "vs Spark's defaults": "batch_time_vs_wait_3s",
+            "vs `spark.locality.wait` 0": "batch_time_vs_wait_0",
+            "vs even placement": "batch_time_vs_even",
+        },
+    ),
+    Claim(
+        "Rows lost when {n} executors were killed while state moved",
+        "./millrace bench placement --scenario kills",
+        *("placement", "kills", "albic", "rows_lost"),
+        judged={
+            "": "rows_lost",
+            "duplicated": "rows_doubled",
+            "evaluations until balanced": "evaluations_to_balance",
+        },
+    ),
+    Claim(
+        "Time to recover from an injected fault without help, 95th percentile of {n}",
+        "./millrace bench faults",
+        *("faults", "all", "millrace", "recovered_p95_s"),
+        judged={
+            "": "recovered_p95_s",
+            "not recovered": "not_recovered",
+            "rows lost": "rows_lost",
+            "rows duplicated": "rows_doubled",
+        },
+    ),
+    Claim(
+        "CPU time per tuple of a stream join",
+        "./millrace bench esj --scenario spark_join",
+        *("esj", "spark_join", "ours", "cpu_us_per_tuple"),
+        rivals={"Spark's stream-stream join": ("spark_join", "cpu_us_per_tuple")},
+        judged={"": "cpu_us_per_tuple", "matches that differ": "matches_different"},
+    ),
+    Claim(
+        "Batch time of sliding windows of 60 minutes by one minute",
+        "./millrace bench drfm --scenario panes",
+        *("drfm", "panes_streaming", "panes", "seconds"),
+        rivals={"Spark's windows": ("spark_window", "seconds")},
+        judged={"speedup": "speedup", "rows that differ": "rows_different"},
+    ),
+    Claim(
+        "CPU time of one evaluation, with 50 pipelines and a week of telemetry",
+        "./millrace bench control_scale --scenario p50_d7",
+        *("control_scale", "p50_d7", "millrace", "evaluation_cpu_s"),
+    ),
+    Claim(
+        "Batch time with telemetry, relative to none",
+        "./millrace bench telemetry",
+        *("telemetry", "stateful backlog, 2 slots", "with/without", "time"),
+    ),
+    Claim(
+        "Start of the local stack",
+        "./millrace bench stack",
+        *("stack", "later start", "millrace", "healthy in"),
+    ),
+    Claim(
+        "Predicted throughput, relative to the measured one",
+        "./millrace bench capacity",
+        *("capacity", "p = 4", "millrace", "predicted / measured"),
+        rivals={"rows per batch duration": ("rows / duration", "predicted / measured")},
+    ),
+)
+"""What real Spark, processes and tables were measured doing; shown once their scenario has records."""
+SIMULATED = (
+    Claim(
+        "Reconfigurations per change of load, if slots come in whole executors",
+        "./millrace bench conttune --scenario executors_told",
+        *("conttune", "executors_told", "flow", STEPS),
+        rivals={"oracle": ("oracle", STEPS), "Flink's autoscaler": ("flink_0.7_0.3", STEPS), "DS2": ("ds2", STEPS)},
+        judged={"": STEPS, "choices that are too small": "bad_per_tuning"},
+    ),
+    Claim(
+        "Core-seconds relative to an oracle that knows every throughput",
+        "./millrace bench conttune --scenario paper",
+        *("conttune", "paper", "flow", CORES),
+        rivals={"Flink's autoscaler": ("flink_0.7_0.3", CORES), "DS2": ("ds2", CORES)},
+    ),
+    Claim(
+        "Settings of Flink's autoscaler, of four, that beat Millrace with three times the noise",
+        "./millrace bench conttune --scenario noise3",
+        *("conttune", "noise3", "flow", "frontier_dominated"),
+    ),
+    Claim(
+        "Share of nodes above the optimum at equal overload, on two days of taxi trips",
+        "./millrace bench drfm --scenario gps",
+        *("drfm", "gps_frontier", "horizon", "above_optimum_at_drfm_full_0.9"),
+        rivals={"DRF-M `full_0.9`": ("drfm_full_0.9", "above_optimum_ratio")},
+        judged={f"`{s}`": f"above_optimum_at_drfm_{s}" for s in ("k1", "k2", "k5", "full_0.8", "full_0.9")},
+    ),
+)
+"""What decisions came to in simulations."""
