@@ -81,8 +81,6 @@ def test_replay_of_all_evaluations_has_a_line_for_each(capsys: pytest.CaptureFix
 def test_replay_as_json_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(told(capsys, "delays", "--tuner", "steady", "--option", "patience=3", "--json"))
     assert found["figures"]["evaluations"] == len(found["evaluations"]) == len(DAY)
-    # the old names, for one release
-    assert (found["looks"], found["figures"]["looks"]) == (found["evaluations"], len(DAY))
     assert found["options"] == {"patience": 3} and found["mlflow_run_id"] is None
     assert {"recorded", "replayed", "modelled", "arrival_rows_per_s"} <= set(found["evaluations"][0])
 
