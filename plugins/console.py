@@ -169,7 +169,7 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
-    """Return the cost of state partitions on their workers, if it was measured recently."""
+    """Return the cost of state partitions on their executors, if it was measured recently."""
     from millrace.control.partition_loads import partition_loads
     from millrace.reporting.heat_map import heat_maps
     from millrace.wiring import utc_now

@@ -137,7 +137,7 @@ class Pipeline:
         return self._commit(replace(latest, apps={self.spec.app: app}))
 
     def place(self, placement: Mapping[str, tuple[int, ...]]) -> Deployment:
-        """Commit a version that places state partitions on other workers; the driver's agent moves them."""
+        """Commit a version that places state partitions on other executors; the driver's agent moves them."""
         latest = self.latest()
         app = replace(latest.apps[self.spec.app], placement=placement)
         return self._commit(replace(latest, apps={self.spec.app: app}))

@@ -43,10 +43,10 @@ class KillRun:
 
 
 def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: int) -> KillRun:
-    """Repeatedly move all partitions to other workers, and kill an executor in the meantime.
+    """Repeatedly move all partitions to other executors, and kill an executor in the meantime.
 
     To the control loop, killed executors look like victims of the kernel's out-of-memory killer, so a person owns
-    executor memory here and the loop cannot raise it. All partitions of a worker move to the next worker together, so
+    executor memory here and the loop cannot raise it. All partitions of an executor move to the next one together, so
     load stays as even as it was.
 
     Args:
@@ -75,14 +75,14 @@ def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: in
 
 
 def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:
-    """Return a placement in which each partition is one worker further than measured."""
+    """Return a placement in which each partition is one executor further than measured."""
     groups = decision.signals and decision.signals.partition_loads
     if groups is None:
         raise RuntimeError("no state partition was measured")
-    workers: dict[str, dict[int, int]] = {}
-    for operator, partition, worker in zip(groups.operator, groups.partition, groups.worker, strict=True):
-        workers.setdefault(operator, {})[partition] = (worker + 1) % (MANY // FEW)
-    return {operator: tuple(on[partition] for partition in sorted(on)) for operator, on in workers.items()}
+    executors: dict[str, dict[int, int]] = {}
+    for operator, partition, executor in zip(groups.operator, groups.partition, groups.executor, strict=True):
+        executors.setdefault(operator, {})[partition] = (executor + 1) % (MANY // FEW)
+    return {operator: tuple(on[partition] for partition in sorted(on)) for operator, on in executors.items()}
 
 
 def _compare(checkpoint: Path) -> tuple[int, int]:

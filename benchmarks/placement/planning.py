@@ -45,7 +45,7 @@ def _plan(seed: int, paired: bool) -> tuple[float, float]:
     """Return the duration of a plan, and its batch time above the least possible, as a share."""
     groups, options = _groups(seed, paired), PlacementOptions.read({"budget": UNLIMITED, "method": METHOD})
     begun = time.perf_counter()
-    target = cluster(groups, groups.worker, EXECUTORS, 1, options)
+    target = cluster(groups, groups.executor, EXECUTORS, 1, options)
     node, _ = plan_stages(target, lambda problem: PLANNERS[METHOD](problem, options.seed), np.zeros(0, dtype=np.intp))
     seconds = time.perf_counter() - begun
     return seconds, target.batch_s(node) / target.bound_s() - 1
@@ -61,7 +61,7 @@ def _groups(seed: int, paired: bool) -> PartitionLoads:
         batches=10,
         operator=("large/0",) * half + ("large/1",) * half,
         partition=tuple(range(half)) * 2,
-        worker=tuple(chance.integers(0, EXECUTORS, PARTITIONS).tolist()),
+        executor=tuple(chance.integers(0, EXECUTORS, PARTITIONS).tolist()),
         busy_s=tuple(chance.lognormal(-2, 1, PARTITIONS).tolist()),
         busy_error_s=(0.0,) * PARTITIONS,
         rows=(1.0,) * PARTITIONS,

@@ -121,7 +121,7 @@ def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:
         if groups is None or size is None or current.slots != slots:
             told.append(False)
             continue
-        least_s = cluster_of(groups, groups.worker, slots // size.cores, size.cores, PlacementOptions()).bound_s()
+        least_s = cluster_of(groups, groups.executor, slots // size.cores, size.cores, PlacementOptions()).bound_s()
         planned = any(change.field == PLACEMENT for p in decision.proposals for change in p.changes)
         told.append(not planned and groups.stateful_batch_s(size.cores) <= BALANCED * least_s)
     return told

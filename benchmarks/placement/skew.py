@@ -196,16 +196,16 @@ def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
             achieved = next((c.achieved for c in changes if c.decision_id == decision.decision_id), {})
             found = replace(found, plan=plan, achieved_s=achieved.get(STATEFUL_BATCH), evaluations=number)
             groups = decisions[-1].signals and decisions[-1].signals.partition_loads
-            return found if groups is None else replace(found, distance=load_distance(busy_s(groups, plan.workers)))
+            return found if groups is None else replace(found, distance=load_distance(busy_s(groups, plan.executors)))
     return found
 
 
-def busy_s(groups: PartitionLoads, workers: Sequence[int]) -> list[float]:
-    """Return how long a batch keeps each worker busy, seconds."""
-    on = list(zip(groups.worker, groups.busy_s, strict=True))
-    return [sum(needed_s for worker, needed_s in on if worker == number) for number in workers]
+def busy_s(groups: PartitionLoads, executors: Sequence[int]) -> list[float]:
+    """Return how long a batch keeps each executor busy, seconds."""
+    on = list(zip(groups.executor, groups.busy_s, strict=True))
+    return [sum(needed_s for executor, needed_s in on if executor == number) for number in executors]
 
 
 def load_distance(busy: Sequence[float]) -> float:
-    """Return the largest deviation of a worker from the mean, % of the mean."""
-    return 100 * max(abs(worker - mean(busy)) for worker in busy) / mean(busy)
+    """Return the largest deviation of an executor from the mean, % of the mean."""
+    return 100 * max(abs(executor - mean(busy)) for executor in busy) / mean(busy)

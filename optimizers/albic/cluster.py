@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from millrace.model.placement import PartitionLoads, makespan_s
-from millrace.optimizers.albic.last_worker import Stage, relieve
+from millrace.optimizers.albic.last_executor import Stage, relieve
 from millrace.optimizers.albic.limits import LEAST_MB, MB, held, left_by_others, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.paper.framework import emptiest
@@ -64,13 +64,13 @@ class Cluster:
 
     Attributes:
         problem: All groups, with their load in seconds per batch if no input is near; executors to remove are marked.
-        workers: Executor number of each node.
+        executors: Executor number of each node.
         cores: Cores per executor.
         pairs: Groups that get their input from few others.
     """
 
     problem: Problem
-    workers: tuple[int, ...]
+    executors: tuple[int, ...]
     cores: int
     pairs: Pairs
 
@@ -103,12 +103,12 @@ class Cluster:
             load: b of the stage's groups by rising partition, seconds.
             node: Executor of each, by index; -1 without one.
         """
-        tasks: list[list[float]] = [[] for _ in self.workers]
-        for worker, task_s in zip(node.tolist(), load.tolist(), strict=True):
-            if worker >= 0:
-                tasks[worker].append(task_s)
+        tasks: list[list[float]] = [[] for _ in self.executors]
+        for executor, task_s in zip(node.tolist(), load.tolist(), strict=True):
+            if executor >= 0:
+                tasks[executor].append(task_s)
         speeds = self.problem.capacity.tolist()
-        return [makespan_s(of_worker, self.cores) / speed for of_worker, speed in zip(tasks, speeds, strict=True)]
+        return [makespan_s(of_executor, self.cores) / speed for of_executor, speed in zip(tasks, speeds, strict=True)]
 
     def bound_s(self) -> float:
         """Return the least T of any placement on the executors that stay, seconds."""
@@ -124,7 +124,7 @@ class Cluster:
 
 
 def cluster(
-    groups: PartitionLoads, located: Sequence[int], workers: int, cores: int, options: PlacementOptions
+    groups: PartitionLoads, located: Sequence[int], executors: int, cores: int, options: PlacementOptions
 ) -> Cluster:
     """Return the planned cluster.
 
@@ -134,18 +134,18 @@ def cluster(
     Args:
         groups: The measured groups.
         located: Number of the executor that each group is on; -1 without one.
-        workers: Planned number of executors, >= 1.
+        executors: Planned number of executors, >= 1.
         cores: Cores of each.
         options: Costs and limits.
 
     Raises:
         MillraceError: If the figures are no valid problem, or state that costs or is limited was not measured.
     """
-    present = sorted({worker for worker in located if worker >= 0})
-    free = (number for number in range(len(present) + workers) if number not in present)
-    numbers = (*present, *(next(free) for _ in range(workers - len(present))))
+    present = sorted({executor for executor in located if executor >= 0})
+    free = (number for number in range(len(present) + executors) if number not in present)
+    numbers = (*present, *(next(free) for _ in range(executors - len(present))))
     index = {number: i for i, number in enumerate(numbers)}
-    node = np.array([index.get(worker, UNPLACED) for worker in located], dtype=np.intp)
+    node = np.array([index.get(executor, UNPLACED) for executor in located], dtype=np.intp)
     pairs = _pairs(groups, options)
     near = pairs.near(node)
     speed = np.array([groups.speeds.of(number) for number in numbers])
@@ -161,7 +161,7 @@ def cluster(
         operator=np.unique(np.array(groups.operator, dtype=str), return_inverse=True)[1].astype(np.intp),
         caps=limits(groups, speed, cores, options),
     )
-    removed = np.isin(np.arange(len(numbers)), emptiest(problem, len(numbers) - workers))
+    removed = np.isin(np.arange(len(numbers)), emptiest(problem, len(numbers) - executors))
     return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
 
 
@@ -240,29 +240,29 @@ def _beside(cluster: Cluster, movable: Bools) -> Ints:
     node, kept = problem.node.copy(), ~problem.removed[problem.node] & (problem.node >= 0)
     fed = kept[pairs.producer] & movable[pairs.consumer] & (pairs.saved_s > 0)
     places, place = np.unique(pairs.consumer[fed] * problem.nodes + node[pairs.producer[fed]], return_inverse=True)
-    group, worker = np.divmod(places, problem.nodes)
+    group, executor = np.divmod(places, problem.nodes)
     saved = np.bincount(place, pairs.saved_s[fed], len(places))
     here = np.zeros(problem.groups)
-    stays = worker == node[group]
+    stays = executor == node[group]
     here[group[stays]] = saved[stays]
     gain = saved - here[group]
     order = np.lexsort((-gain, group))
     order = order[np.unique(group[order], return_index=True)[1]]  # the best place of each group
     order = order[gain[order] > 0]
     order = order[np.argsort(-gain[order] / problem.cost[group[order]], kind="stable")]
-    order = order[np.argsort(_turns(worker[order]), kind="stable")]
+    order = order[np.argsort(_turns(executor[order]), kind="stable")]
     price = np.where(node[group[order]] >= 0, problem.cost[group[order]], 0.0).cumsum()
     chosen = order[price <= problem.budget]
-    node[group[chosen]] = worker[chosen]
+    node[group[chosen]] = executor[chosen]
     return node if len(chosen) else np.zeros(0, dtype=np.intp)
 
 
-def _turns(worker: Ints) -> Ints:
+def _turns(executor: Ints) -> Ints:
     """Return how many groups before each one go to the same executor, shape (M,)."""
-    by_worker = np.argsort(worker, kind="stable")
-    _, first, sizes = np.unique(worker[by_worker], return_index=True, return_counts=True)
-    turns = np.zeros(len(worker), dtype=np.intp)
-    turns[by_worker] = np.arange(len(worker)) - np.repeat(first, sizes)
+    by_executor = np.argsort(executor, kind="stable")
+    _, first, sizes = np.unique(executor[by_executor], return_index=True, return_counts=True)
+    turns = np.zeros(len(executor), dtype=np.intp)
+    turns[by_executor] = np.arange(len(executor)) - np.repeat(first, sizes)
     return turns
 
 

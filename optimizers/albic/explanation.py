@@ -37,8 +37,8 @@ def _budget(plan: PlacementPlan) -> str:
 
 
 def _speeds(speeds: Speeds) -> str:
-    known = zip(speeds.worker, speeds.speed, strict=True)
-    return "".join(f"; executor {worker} runs at {speed:.1f} times the mean speed" for worker, speed in known)
+    known = zip(speeds.executor, speeds.speed, strict=True)
+    return "".join(f"; executor {executor} runs at {speed:.1f} times the mean speed" for executor, speed in known)
 
 
 def explain_skew(groups: PartitionLoads, heaviest: int, share: float, least_s: float) -> str:

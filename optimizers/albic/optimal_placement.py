@@ -47,7 +47,7 @@ WORTH = 0.001
 
 def is_small(cluster: Cluster) -> bool:
     """Return whether a cluster is small enough for an exact search."""
-    return (cluster.problem.groups + len(cluster.pairs.bytes)) * len(cluster.workers) <= LARGEST
+    return (cluster.problem.groups + len(cluster.pairs.bytes)) * len(cluster.executors) <= LARGEST
 
 
 def improve(cluster: Cluster, node: Ints, fixed: Ints, seed: int) -> tuple[Ints, bool]:
@@ -83,8 +83,8 @@ class _Search:
         self._price = self._spend()
         self._limit()
 
-    def _place(self, workers: set[int]) -> dict[int, cp_model.IntVar]:
-        at = {i: self._model.new_bool_var("") for i in sorted(workers)}
+    def _place(self, executors: set[int]) -> dict[int, cp_model.IntVar]:
+        at = {i: self._model.new_bool_var("") for i in sorted(executors)}
         self._model.add_exactly_one(at.values())
         return at
 
@@ -124,8 +124,8 @@ class _Search:
             self._model.add(self._work(i, cores) * last >= SPEED_SCALE * sum(tasks))
         return last
 
-    def _work(self, worker: int, cores: int) -> int:
-        return int(np.ceil(self._cluster.problem.capacity[worker] * cores * SPEED_SCALE))
+    def _work(self, executor: int, cores: int) -> int:
+        return int(np.ceil(self._cluster.problem.capacity[executor] * cores * SPEED_SCALE))
 
     def _spend(self) -> cp_model.LinearExprT:
         problem = self._cluster.problem
@@ -140,13 +140,13 @@ class _Search:
         return sum(moved)
 
     def _limit(self) -> None:
-        caps, workers = self._cluster.problem.caps, len(self._cluster.workers)
+        caps, executors = self._cluster.problem.caps, len(self._cluster.executors)
         if caps is None:
             return
         for use, limit in zip(caps.load, caps.limit, strict=True):
             unit = SCALE / float(limit.max())
             scaled = np.ceil(use * unit).astype(np.int64).tolist()
-            for i in range(workers):
+            for i in range(executors):
                 at = [(scaled[k], places[i]) for k, places in enumerate(self._x) if i in places]
                 now = sum(scaled[k] for k in np.flatnonzero(self._given == i))
                 self._model.add(sum(size * here for size, here in at) <= max(int(limit[i] * unit), now))

@@ -62,13 +62,13 @@ class Albic:
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
             return Proposal(NAME, (), NOT_MEASURED, ""), memory
-        workers, must = _workers(groups, app), _must_move(groups, app)
-        unsettled = signals.settling or groups.batches < LEAST_BATCHES or len({*workers} - {NOWHERE}) > app.executors
+        executors, must = _executors(groups, app), _must_move(groups, app)
+        unsettled = signals.settling or groups.batches < LEAST_BATCHES or len({*executors} - {NOWHERE}) > app.executors
         if not must and unsettled:
             return Proposal(NAME, (), SETTLING, ""), memory
         try:
             options = self.options.model_copy(update={"budget": np.inf}) if must else self.options
-            target = cluster(groups, workers, app.executors, app.slots_per_executor, options)
+            target = cluster(groups, executors, app.executors, app.slots_per_executor, options)
             fixed = self._fixed(groups, memory, signals.until, must)
             plan = self._planned(groups, target, fixed)
         except MillraceError as error:
@@ -99,7 +99,7 @@ class Albic:
         Raises:
             MillraceError: If the measurements are not a valid load.
         """
-        target = cluster(groups, _workers(groups, app), app.executors, cores, self.options)
+        target = cluster(groups, _executors(groups, app), app.executors, cores, self.options)
         return self._polished(groups, target, self._planned(groups, target, NOTHING), NOTHING)
 
     def _planned(self, groups: PartitionLoads, target: Cluster, fixed: Ints) -> PlacementPlan:
@@ -168,7 +168,7 @@ class Albic:
         sizes = [groups.state_bytes[k] for k in problem.moved(node)]
         return PlacementPlan(
             method=self.options.method,
-            workers=target.workers,
+            executors=target.executors,
             operator=groups.operator,
             partition=groups.partition,
             busy_s=groups.busy_s,
@@ -218,20 +218,20 @@ def _stay(groups: PartitionLoads, target: Cluster) -> Proposal:
     return Proposal(NAME, (), BALANCED, "")
 
 
-def _workers(groups: PartitionLoads, app: AppDeployment) -> tuple[int, ...]:
+def _executors(groups: PartitionLoads, app: AppDeployment) -> tuple[int, ...]:
     """Return the executor of each group: the one in the Deployment, otherwise as measured."""
     named = (_named(app, *key) for key in zip(groups.operator, groups.partition, strict=True))
-    return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.worker, strict=True))
+    return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.executor, strict=True))
 
 
 def _named(app: AppDeployment, operator: str, partition: int) -> int:
-    workers = app.placement.get(operator, ())
-    return workers[partition] if partition < len(workers) else NOWHERE
+    executors = app.placement.get(operator, ())
+    return executors[partition] if partition < len(executors) else NOWHERE
 
 
 def _must_move(groups: PartitionLoads, app: AppDeployment) -> bool:
     """Return whether the placement in force names more executors than planned, or leaves out new ones."""
-    named = {worker for operator in groups.operator for worker in app.placement.get(operator, ())} - {NOWHERE}
+    named = {executor for operator in groups.operator for executor in app.placement.get(operator, ())} - {NOWHERE}
     if not named:  # a placement for a former query does not count
         return False
     useful = max(Counter(groups.operator).values())
@@ -240,7 +240,7 @@ def _must_move(groups: PartitionLoads, app: AppDeployment) -> bool:
 
 def _changes(groups: PartitionLoads, app: AppDeployment, target: Cluster, node: Sequence[int]) -> tuple[Change, ...]:
     every = (
-        Change(groups.app, PLACEMENT, _named(app, operator, partition), target.workers[at], operator, None, partition)
+        Change(groups.app, PLACEMENT, _named(app, operator, partition), target.executors[at], operator, None, partition)
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
     )
     return tuple(change for change in every if change.before != change.value)

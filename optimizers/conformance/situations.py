@@ -149,7 +149,7 @@ def partition_loads(draw: st.DrawFn) -> Situation:
         batches=draw(st.integers(1, 10)),
         operator=tuple("plane/0" if i < n // 2 else "route/1+2" for i in range(n)),
         partition=tuple(i if i < n // 2 else i - n // 2 for i in range(n)),
-        worker=tuple(draw(st.integers(-1, 4)) for _ in range(n)),
+        executor=tuple(draw(st.integers(-1, 4)) for _ in range(n)),
         busy_s=tuple(draw(seconds) for _ in range(n)),
         busy_error_s=tuple(draw(seconds) for _ in range(n)),
         rows=tuple(draw(st.floats(0, 1e6)) for _ in range(n)),

@@ -135,11 +135,11 @@ def test_page_shows_where_state_partitions_run(api: TestClient, lake: Lake, logi
     first, now = find("tiny").first_deployment(), datetime.now(UTC)
     app = replace(first.apps["tiny"], executor=ExecutorSize(cores=1, memory_mb=512))
     DeploymentStore(lake).commit(replace(first, apps={"tiny": app}), None)
-    runs = [run(0, p, pipeline="tiny", app="tiny", time=now, worker=w) for p, w in enumerate((0, 1, 1))]
+    runs = [run(0, p, pipeline="tiny", app="tiny", time=now, executor_number=w) for p, w in enumerate((0, 1, 1))]
     lake.append("telemetry/partitions", [partition_run_row(r) for r in runs])
     text = api.get("/millrace/", params={"pipeline": "tiny"}, headers=login).text
     words = re.sub(r"<[^>]+>", " ", text).split("State partitions")[1].split("What if")[0].split()
-    assert " ".join(words).endswith("Operators q/0 Worker Busy 0 1 2 0 1.0 s 1.00 1 5.0 s 2.00 3.00")
+    assert " ".join(words).endswith("Operators q/0 Executor Busy 0 1 2 0 1.0 s 1.00 1 5.0 s 2.00 3.00")
     assert "takes 5.0 s" in " ".join(words) and "var(--hot) 67%" in text
 
 

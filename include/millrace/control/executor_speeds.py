@@ -39,7 +39,7 @@ Cells = Sequence[tuple[tuple[str, tuple[int, ...], int], str, float, float]]
 """Partition, host, log of the median time, log of the median rows."""
 
 
-def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigger_s: float = 0.0) -> Speeds:
+def executor_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigger_s: float = 0.0) -> Speeds:
     """Return the executors that surely differ from the others; none if all are on one host.
 
     Args:
@@ -48,14 +48,14 @@ def worker_speeds(lake: Lake, runs: Sequence[PartitionRun], now: datetime, trigg
         now: The present (UTC).
         trigger_s: Interval of the query's trigger, seconds.
     """
-    hosts = {run.worker: run.host for run in runs if run.worker is not None and run.host is not None}
+    hosts = {run.executor_number: run.host for run in runs if run.executor_number is not None and run.host is not None}
     if len(set(hosts.values())) < 2:
         return Speeds()
     driver = (runs[-1].app, runs[-1].generation)
     every = partition_runs(lake, runs[-1].pipeline, now - at_least(SPAN, SPAN_BATCHES, trigger_s))
     speeds = host_speeds([run for run in every if (run.app, run.generation) == driver])
-    known = sorted((worker, speeds[host]) for worker, host in hosts.items() if host in speeds)
-    return Speeds(tuple(worker for worker, _ in known), tuple(speed for _, speed in known))
+    known = sorted((executor, speeds[host]) for executor, host in hosts.items() if host in speeds)
+    return Speeds(tuple(executor for executor, _ in known), tuple(speed for _, speed in known))
 
 
 def host_speeds(runs: Sequence[PartitionRun]) -> Mapping[str, float]:

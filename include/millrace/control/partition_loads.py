@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from millrace.control.executor_speeds import worker_speeds
+from millrace.control.executor_speeds import executor_speeds
 from millrace.control.flows import flows
 from millrace.control.hot_streams import hot_streams
 from millrace.lake.partition_runs import partition_runs
@@ -50,7 +50,7 @@ def partition_loads(
     groups = _of_operators(runs)
     if not groups:
         return None
-    speeds = worker_speeds(lake, runs, now, trigger_s)
+    speeds = executor_speeds(lake, runs, now, trigger_s)
     found = _partition_loads(spec.app, groups, speeds, batch_s)
     found = replace(found, flows=flows(lake, spec.name, groups, now, trigger_s))
     return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
@@ -123,7 +123,7 @@ def _partition_loads(
 ) -> PartitionLoads:
     runs = [run for of_group in groups.values() for run in of_group]
     busy = [
-        [run.run_s * speeds.of(NOWHERE if run.worker is None else run.worker) for run in of_group]
+        [run.run_s * speeds.of(NOWHERE if run.executor_number is None else run.executor_number) for run in of_group]
         for of_group in groups.values()
     ]
     remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
@@ -134,7 +134,7 @@ def _partition_loads(
         batches=min(len(of_group) for of_group in groups.values()),
         operator=tuple(operator for operator, _ in groups),
         partition=tuple(partition for _, partition in groups),
-        worker=tuple(NOWHERE if of[-1].worker is None else of[-1].worker for of in groups.values()),
+        executor=tuple(NOWHERE if of[-1].executor_number is None else of[-1].executor_number for of in groups.values()),
         busy_s=tuple(round(median(seconds), 4) for seconds in busy),
         busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
         rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),

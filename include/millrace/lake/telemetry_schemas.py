@@ -111,7 +111,7 @@ TELEMETRY: dict[str, TableSchema] = {
         ("started", TIME, "", "when it registered"),
         ("ended", TIME, "", "when it was lost or released; null while it runs"),
         ("reason", TEXT, "", "why it ended, from the cluster manager"),
-        ("worker", SMALL, ">= 0", "its number among the app's executors, used by placements"),
+        ("executor_number", SMALL, ">= 0", "its number among the app's executors, used by placements"),
         (
             "peak_memory_mb",
             WHOLE,
@@ -137,7 +137,7 @@ TELEMETRY: dict[str, TableSchema] = {
         ("operators", pa.list_(SMALL), "", "ids of all stateful operators of the stage"),
         ("partition", SMALL, ">= 0", "partition number"),
         ("executor", TEXT, "", "Spark's id of the executor that ran the task"),
-        ("worker", SMALL, ">= 0", "the executor's number in the app; null if unknown"),
+        ("executor_number", SMALL, ">= 0", "the executor's number in the app; null if unknown"),
         ("host", TEXT, "", "host of the executor"),
         ("rows_in", WHOLE, "rows", "read by the task"),
         ("run_s", REAL, "s", "run time of the task, Python workers and waits included"),

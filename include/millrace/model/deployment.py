@@ -137,7 +137,7 @@ class AppDeployment:
         if change.field == EXECUTOR_MEMORY:
             return None if self.executor is None else self.executor.memory_mb
         if change.field == PLACEMENT:
-            return self._worker_of(change.operator or "", change.partition or 0)
+            return self._executor_of(change.operator or "", change.partition or 0)
         return int(getattr(self, change.field))
 
     def changed(self, change: Change) -> AppDeployment:
@@ -150,19 +150,19 @@ class AppDeployment:
             return replace(self, max_parallelism=int(change.value), placement={})  # the old one names old partitions
         return replace(self, **{change.field: change.value})  # type: ignore[arg-type]
 
-    def _worker_of(self, operator: str, partition: int) -> int | None:
+    def _executor_of(self, operator: str, partition: int) -> int | None:
         if self.executor is None:
             return None
-        workers = self.placement.get(operator, ())
-        return workers[partition] if partition < len(workers) else NOWHERE
+        executors = self.placement.get(operator, ())
+        return executors[partition] if partition < len(executors) else NOWHERE
 
     def placed(self, changes: Iterable[Change]) -> AppDeployment:
         """Return the app after changes of its placement."""
-        placement = {operator: list(workers) for operator, workers in self.placement.items()}
+        placement = {operator: list(executors) for operator, executors in self.placement.items()}
         for change in changes:
-            workers, partition = placement.setdefault(change.operator or "", []), change.partition or 0
-            workers += [NOWHERE] * (partition + 1 - len(workers))
-            workers[partition] = int(change.value)
+            executors, partition = placement.setdefault(change.operator or "", []), change.partition or 0
+            executors += [NOWHERE] * (partition + 1 - len(executors))
+            executors[partition] = int(change.value)
         named = {operator: tuple(on) for operator, on in placement.items() if set(on) != {NOWHERE}}
         return replace(self, placement=named)
 

@@ -1,6 +1,6 @@
 """State partitions, ALBIC's key groups: what each of them costs, and the executor on which a plan puts it.
 
-A key group moves as one unit: one partition of the stateful operators that a stage runs. A worker is one of the
+A key group moves as one unit: one partition of the stateful operators that a stage runs. An executor is one of the
 app's executors, by number.
 """
 
@@ -73,16 +73,16 @@ class Speeds:
     """Executors that are surely faster or slower than the others, as columns of equal length.
 
     Attributes:
-        worker: Number of the executor.
+        executor: Number of the executor.
         speed: Its work in the time in which the mean executor does 1, > 0.
     """
 
-    worker: tuple[int, ...] = ()
+    executor: tuple[int, ...] = ()
     speed: tuple[float, ...] = ()
 
-    def of(self, worker: int) -> float:
+    def of(self, executor: int) -> float:
         """Return the speed of an executor; 1 if it is not known to differ."""
-        return dict(zip(self.worker, self.speed, strict=True)).get(worker, 1.0)
+        return dict(zip(self.executor, self.speed, strict=True)).get(executor, 1.0)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class PartitionLoads:
         batches: Batches that were measured, >= 1.
         operator: The stateful operators of each group, see :func:`millrace.model.deployment.operator_name`.
         partition: Number of the partition.
-        worker: Executor that ran it last; -1 if that executor is gone.
+        executor: Executor that ran it last; -1 if that executor is gone.
         busy_s: Time that a batch keeps a core of the mean executor busy with it, seconds, waits included: the median
             over batches.
         busy_error_s: Standard error of that, seconds.
@@ -119,7 +119,7 @@ class PartitionLoads:
     batches: int
     operator: tuple[str, ...]
     partition: tuple[int, ...]
-    worker: tuple[int, ...]
+    executor: tuple[int, ...]
     busy_s: tuple[float, ...]
     busy_error_s: tuple[float, ...]
     rows: tuple[float, ...]
@@ -140,10 +140,10 @@ class PartitionLoads:
             cores: Tasks that an executor runs at once, >= 1.
         """
         stages: dict[str, dict[int, list[float]]] = {}
-        for operator, worker, needed_s in zip(self.operator, self.worker, self.busy_s, strict=True):
-            tasks = stages.setdefault(operator, {}).setdefault(worker, [])
-            tasks.append(needed_s / self.speeds.of(worker))
-        return sum(max(makespan_s(tasks, cores) for tasks in workers.values()) for workers in stages.values())
+        for operator, executor, needed_s in zip(self.operator, self.executor, self.busy_s, strict=True):
+            tasks = stages.setdefault(operator, {}).setdefault(executor, [])
+            tasks.append(needed_s / self.speeds.of(executor))
+        return sum(max(makespan_s(tasks, cores) for tasks in executors.values()) for executors in stages.values())
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class PlacementPlan:
 
     Attributes:
         method: Planning method, for example ``joint``.
-        workers: Numbers of the executors; those that are to be removed have no group afterwards.
+        executors: Numbers of the executors; those that are to be removed have no group afterwards.
         operator: The stateful operators of each group.
         partition: Its number.
         busy_s: Time that a batch keeps a core of the mean executor busy with it, seconds.
@@ -177,7 +177,7 @@ class PlacementPlan:
     """
 
     method: str
-    workers: tuple[int, ...]
+    executors: tuple[int, ...]
     operator: tuple[str, ...]
     partition: tuple[int, ...]
     busy_s: tuple[float, ...]
@@ -226,9 +226,9 @@ class PlacementPlan:
         """The same under the plan."""
         return self._busy_s(self.after)
 
-    def _busy_s(self, worker: tuple[int, ...]) -> tuple[float, ...]:
-        busy = [0.0] * len(self.workers)
-        for at, seconds in zip(worker, self.busy_s, strict=True):
+    def _busy_s(self, executor: tuple[int, ...]) -> tuple[float, ...]:
+        busy = [0.0] * len(self.executors)
+        for at, seconds in zip(executor, self.busy_s, strict=True):
             if at >= 0:
-                busy[at] += seconds / self.speeds.of(self.workers[at])
+                busy[at] += seconds / self.speeds.of(self.executors[at])
         return tuple(busy)

@@ -151,7 +151,7 @@ class ExecutorRun:
         started: When it registered (UTC).
         ended: When it was lost or released (UTC); None while it runs.
         reason: The cluster manager's message about its end; None while it runs.
-        worker: Its number among the app's executors, used by placements; None if it was not noted.
+        executor_number: Its number among the app's executors, used by placements; None if it was not noted.
         peak_memory_mb: Most memory that its processes had resident, heap included, MiB; None until it was measured.
         measured: When that was measured (UTC).
     """
@@ -166,7 +166,7 @@ class ExecutorRun:
     started: datetime
     ended: datetime | None = None
     reason: str | None = None
-    worker: int | None = None
+    executor_number: int | None = None
     peak_memory_mb: int | None = None
     measured: datetime | None = None
 
@@ -206,7 +206,7 @@ class PartitionRun:
         remote_bytes: Bytes that it read from others.
         state_bytes: Bytes that an executor would load if the partition moved there: each operator's newest snapshot in
             the checkpoint and the changes since; null in samples that did not measure it.
-        worker: The executor's number among the app's, used by placements; null if unknown.
+        executor_number: The executor's number among the app's, used by placements; null if unknown.
         host: Host of the executor.
         memory_bytes: Its share, by ``state_bytes``, of the memory of the query's state; null if either was not
             measured.
@@ -228,7 +228,7 @@ class PartitionRun:
     local_bytes: int
     remote_bytes: int
     state_bytes: int | None = None
-    worker: int | None = None
+    executor_number: int | None = None
     host: str | None = None
     memory_bytes: int | None = None
 

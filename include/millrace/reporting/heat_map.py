@@ -29,7 +29,7 @@ class Cell:
 class HeatRow:
     """An executor, -1 if it is gone, with a cell per partition: None for partitions of other executors."""
 
-    worker: int
+    executor: int
     busy_s: float
     cells: Sequence[Cell | None]
 
@@ -52,12 +52,12 @@ def _heat_map(groups: PartitionLoads, operators: str) -> HeatMap:
     here = [i for i, name in enumerate(groups.operator) if name == operators]
     hottest = max(groups.busy_s[i] for i in here) or 1.0
     rows = []
-    for worker in sorted(set(groups.worker)):
+    for executor in sorted(set(groups.executor)):
         cells = [
             Cell(groups.partition[i], groups.busy_s[i], groups.busy_s[i] / hottest, groups.state_bytes[i])
-            if groups.worker[i] == worker
+            if groups.executor[i] == executor
             else None
             for i in here
         ]
-        rows.append(HeatRow(worker, sum(cell.busy_s for cell in cells if cell), cells))
+        rows.append(HeatRow(executor, sum(cell.busy_s for cell in cells if cell), cells))
     return HeatMap(operators, [groups.partition[i] for i in here], rows)

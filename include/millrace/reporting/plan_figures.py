@@ -29,27 +29,27 @@ def placement_figure(plan: PlacementPlan) -> Figure:
     """
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
-    busy, workers = np.array(plan.busy_s), len(plan.workers)
+    busy, executors = np.array(plan.busy_s), len(plan.executors)
     order = np.lexsort((-busy, np.array(plan.after)))
-    figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, workers)), layout="constrained")
+    figure = Figure(figsize=(10, 1.6 + 0.55 * 2 * max(2, executors)), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     parts = (
         (above, "before", plan.before, plan.busy_before_s, plan.batch_before_s, ""),
         (below, "after", plan.after, plan.busy_after_s, plan.batch_after_s, f" (at best {plan.bound_s:.1f} s)"),
     )
     image = None
-    for axes, word, worker, loads, batch_s, proven in parts:
-        cells = np.full((workers, len(busy)), np.nan)
-        placed = np.array(worker)[order]
+    for axes, word, executor, loads, batch_s, proven in parts:
+        cells = np.full((executors, len(busy)), np.nan)
+        placed = np.array(executor)[order]
         at = np.flatnonzero(placed >= 0)
         cells[placed[at], at] = busy[order][at]
         image = axes.imshow(cells, aspect="auto", cmap=COLOURS, vmin=0, vmax=float(busy.max()), interpolation="nearest")
-        names = [f"worker {name}  {of:.1f} s" for name, of in zip(plan.workers, loads, strict=True)]
+        names = [f"executor {name}  {of:.1f} s" for name, of in zip(plan.executors, loads, strict=True)]
         axes.set_yticks(range(len(names)), names)
         title = f"{word}: the stateful part of a batch takes {batch_s:.1f} s{proven}"
         axes.set_title(title, fontsize="medium", loc="left")
     cores = "core" if plan.cores == 1 else f"{plan.cores} cores"
-    below.set_xlabel(f"{len(busy)} state partitions; next to each worker: how long a batch keeps its {cores} busy")
+    below.set_xlabel(f"{len(busy)} state partitions; next to each executor: how long a batch keeps its {cores} busy")
     if image is not None:
         figure.colorbar(image, ax=[above, below], label="busy time of a partition in a batch (s)")
     return figure

@@ -119,14 +119,14 @@ class Driver:
 
         memory_mb = content.executor.memory_mb
 
-        def note(lifetime: Lifetime, worker: int | None) -> None:
+        def note(lifetime: Lifetime, number: int | None) -> None:
             telemetry.executor(
                 ExecutorRun(
                     a.pipeline,
                     a.app,
                     a.generation,
                     executor=lifetime.executor.id,
-                    worker=worker,
+                    executor_number=number,
                     host=lifetime.executor.host,
                     cores=lifetime.cores,
                     memory_mb=memory_mb,

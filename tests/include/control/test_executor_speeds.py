@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from millrace.control.executor_speeds import host_speeds, worker_speeds
+from millrace.control.executor_speeds import executor_speeds, host_speeds
 from millrace.lake.store import Lake
 from millrace.model.placement import Speeds
 from millrace.model.telemetry import PartitionRun
@@ -27,7 +28,7 @@ def moved(noise: float = 0.05, stays: frozenset[int] = frozenset(), cost: float 
             host = SLOW if there else FAST
             rows = int(rng.integers(50, 500))
             run_s = cost * (1 + partition) * rows / 100 / SPEED[host] * np.exp(noise * rng.standard_normal())
-            runs.append(run(batch, partition, host=host, worker=int(there), rows_in=rows, run_s=float(run_s)))
+            runs.append(run(batch, partition, host=host, executor_number=int(there), rows_in=rows, run_s=float(run_s)))
     return runs
 
 
@@ -47,7 +48,7 @@ def test_costly_keys_do_not_make_their_host_slow() -> None:
 
 
 def test_noise_does_not_count_as_a_difference() -> None:
-    alike = [run(r.batch_id, r.partition, host=r.host, worker=r.worker, run_s=1.0 + r.batch_id % 3) for r in moved()]
+    alike = [replace(r, run_s=1.0 + r.batch_id % 3) for r in moved()]
     assert host_speeds(alike) == {}
 
 
@@ -55,7 +56,7 @@ def test_workers_have_the_speed_of_their_host(tmp_path: Path) -> None:
     lake, runs = Lake(tmp_path), moved()
     sampled(lake, *runs, run(30, 0, generation=1, host=SLOW))
     now = NOON + timedelta(seconds=60)
-    speeds = worker_speeds(lake, runs[-8:], now)
+    speeds = executor_speeds(lake, runs[-8:], now)
     assert speeds.of(0) > 1.2 and speeds.of(1) < 0.8 and speeds.of(2) == 1.0
     one_host = [run(r.batch_id, r.partition, host=FAST) for r in runs[-8:]]
-    assert worker_speeds(lake, one_host, now) == Speeds() == worker_speeds(lake, [run(1, 0)], now)
+    assert executor_speeds(lake, one_host, now) == Speeds() == executor_speeds(lake, [run(1, 0)], now)

@@ -33,7 +33,7 @@ def run(batch: int, partition: int, **changes: Any) -> PartitionRun:
         "local_bytes": 300,
         "remote_bytes": 100,
         "state_bytes": None,
-        "worker": 0,
+        "executor_number": 0,
     }
     return PartitionRun(**(told | changes))
 
@@ -45,13 +45,14 @@ def sampled(lake: Lake, *runs: PartitionRun) -> None:
 def test_partition_loads_match_their_newest_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, *(run(batch, partition) for batch in range(5) for partition in range(2)))
-    sampled(lake, run(5, 0, worker=3, run_s=40.0, state_bytes=9), run(5, 1, worker=None))  # one that loaded its state
-    sampled(lake, run(4, 0, operators=(1, 2), operator=1, worker=1))
+    loaded_its_state = run(5, 0, executor_number=3, run_s=40.0, state_bytes=9)
+    sampled(lake, loaded_its_state, run(5, 1, executor_number=None))
+    sampled(lake, run(4, 0, operators=(1, 2), operator=1, executor_number=1))
     found = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
     assert found is not None
     assert (found.since, found.until, found.batches) == (NOON, NOON + timedelta(seconds=5), 1)
     assert found.operator == ("q/0", "q/0", "q/1+2") and found.partition == (0, 1, 0)
-    assert found.worker == (3, -1, 1)
+    assert found.executor == (3, -1, 1)
     assert found.busy_s == (1.0, 2.0, 1.0) and found.busy_error_s == (0.0, 0.0, 0.0)
     assert found.rows == (10.0, 20.0, 10.0) and found.state_bytes == (9, None, None)
     assert found.remote_ratio == 0.25
@@ -87,10 +88,10 @@ def test_partition_loads_before_executors_changed_do_not_count(tmp_path: Path) -
 
 def test_partition_that_two_executors_report_in_one_batch_is_left_to_other_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    sampled(lake, *(run(batch, 0) for batch in range(5)), run(3, 0, executor="8", worker=1, run_s=90.0))
+    sampled(lake, *(run(batch, 0) for batch in range(5)), run(3, 0, executor="8", executor_number=1, run_s=90.0))
     found = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
     assert found is not None
-    assert (found.partition, found.worker, found.busy_s, found.batches) == ((0,), (0,), (1.0,), 4)
+    assert (found.partition, found.executor, found.busy_s, found.batches) == ((0,), (0,), (1.0,), 4)
 
 
 def test_partition_loads_of_earlier_drivers_and_other_pipelines_do_not_count(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ OPERATOR = "q/0"
 def plan(**changes: Any) -> PlacementPlan:
     told: dict[str, Any] = {
         "method": "joint",
-        "workers": (0, 1),
+        "executors": (0, 1),
         "operator": (OPERATOR,) * 3,
         "partition": (0, 1, 2),
         "busy_s": (4.0, 3.0, 3.0),

@@ -307,10 +307,10 @@ def test_placement_is_rolled_back_if_it_saves_nothing_at_the_same_load(
     busy_s: tuple[float, float], arrival: float, sampled: int, missed: bool
 ) -> None:
     def measured(
-        version: int, load: float, worker: tuple[int, int], busy: tuple[float, float], since: datetime
+        version: int, load: float, executor: tuple[int, int], busy: tuple[float, float], since: datetime
     ) -> Signals:
         groups = PartitionLoads(
-            NAME, since, since, 9, ("q/0", "q/0"), (0, 1), worker, busy, (0.01, 0.01), (9, 9), (1, 1)
+            NAME, since, since, 9, ("q/0", "q/0"), (0, 1), executor, busy, (0.01, 0.01), (9, 9), (1, 1)
         )
         app = replace(APP, arrival_rows_per_s=load, backlog_rows=0)
         return Signals(NAME, since, since, 7, version, (app,), partition_loads=groups)

@@ -74,7 +74,7 @@ def test_changes_redirect_only_the_streams_they_name() -> None:
 def test_changes_place_only_the_partitions_they_name() -> None:
     app = replace(CURRENT.apps["b"], executor=ExecutorSize(1, 1024))
     before = replace(CURRENT, apps={"b": app})
-    moves = tuple(Change("b", "placement", -1, worker, "q/0", partition=p) for p, worker in ((2, 1), (0, 3)))
+    moves = tuple(Change("b", "placement", -1, executor, "q/0", partition=p) for p, executor in ((2, 1), (0, 3)))
     after = before.with_changes(moves)
     assert after.apps["b"].placement == {"q/0": (3, -1, 1)} and app.placement == {}
     assert [after.value(c) for c in moves] == [1, 3] and [before.value(c) for c in moves] == [-1, -1]

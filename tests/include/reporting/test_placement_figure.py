@@ -15,7 +15,7 @@ def test_figure_shows_each_partition_before_and_after() -> None:
     assert (np.count_nonzero(after, axis=0) == 1).all()
     assert "takes 7.0 s" in above.get_title(loc="left")
     assert "takes 6.0 s (at best 5.0 s)" in below.get_title(loc="left")
-    assert [label.get_text() for label in below.get_yticklabels()] == ["worker 0  4.0 s", "worker 1  6.0 s"]
+    assert [label.get_text() for label in below.get_yticklabels()] == ["executor 0  4.0 s", "executor 1  6.0 s"]
     assert above.images[0].norm.vmax == below.images[0].norm.vmax == 4.0
 
 

@@ -16,9 +16,9 @@ FIRST, SECOND = "flights/0", "flights/1+2"
 
 
 def groups(
-    busy_s: Sequence[float], worker: Sequence[int], second: Sequence[float] = (), **changes: Any
+    busy_s: Sequence[float], executor: Sequence[int], second: Sequence[float] = (), **changes: Any
 ) -> PartitionLoads:
-    """Return partitions of one operator, and of a second one on the same workers in turn."""
+    """Return partitions of one operator, and of a second one on the same executors in turn."""
     n = len(busy_s) + len(second)
     told: dict[str, Any] = {
         "app": APP,
@@ -27,7 +27,7 @@ def groups(
         "batches": 10,
         "operator": (FIRST,) * len(busy_s) + (SECOND,) * len(second),
         "partition": (*range(len(busy_s)), *range(len(second))),
-        "worker": tuple(worker),
+        "executor": tuple(executor),
         "busy_s": tuple(map(float, (*busy_s, *second))),
         "busy_error_s": (0.0,) * n,
         "rows": (100.0,) * n,

@@ -18,8 +18,8 @@ from tests.optimizers.albic.partition_loads import groups
 NOTHING = np.zeros(0, dtype=np.intp)
 
 
-def made(measured: PartitionLoads, workers: int, cores: int = 1, **options: object) -> Cluster:
-    return cluster(measured, measured.worker, workers, cores, PlacementOptions.read(options))
+def made(measured: PartitionLoads, executors: int, cores: int = 1, **options: object) -> Cluster:
+    return cluster(measured, measured.executor, executors, cores, PlacementOptions.read(options))
 
 
 def planned(of: Cluster, fixed: object = NOTHING) -> np.ndarray:
@@ -45,7 +45,7 @@ def test_slow_worker_gets_less_and_the_bound_counts_worker_speeds() -> None:
     of = made(groups([1] * 8, [0, 0, 0, 0, 1, 1, 1, 1], speeds=slow), 2)
     assert of.batch_s(of.problem.node) == 4 / 0.5 and of.bound_s() == 8 / 2
     assert np.bincount(planned(of)).tolist() == [2, 6] and of.batch_s(planned(of)) == of.bound_s()
-    # an unknown worker counts as the mean one
+    # an unknown executor counts as the mean one
     assert made(groups([1] * 8, [0] * 8, speeds=slow), 2).bound_s() == 8 / 2
     assert made(groups([1] * 8, [1] * 8, speeds=Speeds((1,), (2.0,))), 2).bound_s() == pytest.approx(8 / 3)
     longest = made(groups([6, 1, 1], [0, 0, 1], speeds=slow), 2)
@@ -54,14 +54,14 @@ def test_slow_worker_gets_less_and_the_bound_counts_worker_speeds() -> None:
 
 def test_new_workers_take_the_lowest_free_numbers() -> None:
     of = made(groups([1, 1, 1, 1], [1, 1, 3, -1]), 4)
-    assert sorted(of.workers) == [0, 1, 2, 3]
-    assert [of.workers[i] if i >= 0 else -1 for i in of.problem.node] == [1, 1, 3, -1]
+    assert sorted(of.executors) == [0, 1, 2, 3]
+    assert [of.executors[i] if i >= 0 else -1 for i in of.problem.node] == [1, 1, 3, -1]
 
 
 def test_workers_with_the_least_load_are_emptied() -> None:
     of = made(groups([5, 1, 2, 9], [0, 1, 2, 3]), 2, budget=float("inf"))
-    assert {of.workers[i] for i in np.flatnonzero(of.problem.removed)} == {1, 2}
-    assert {of.workers[i] for i in planned(of)} == {0, 3}
+    assert {of.executors[i] for i in np.flatnonzero(of.problem.removed)} == {1, 2}
+    assert {of.executors[i] for i in planned(of)} == {0, 3}
 
 
 def test_budget_is_shared_by_all_stages() -> None:
@@ -91,7 +91,7 @@ def test_memory_and_time_of_cores_stay_below_their_limits() -> None:
     measured = groups([1, 1, 1, 1], [0, 0, 1, 1], memory_bytes=sizes)
     of = made(measured, 2, budget=float("inf"), max_memory_mb=10.0)
     assert np.bincount(planned(of), np.array(sizes) / 1e6, 2).max() <= 10.0
-    # worker 0 may be busy for .5 x 4 s, and half as fast is half of that
+    # executor 0 may be busy for .5 x 4 s, and half as fast is half of that
     of = made(groups([1, 1, 1, 1], [0, 0, 0, 1], batch_s=4.0, speeds=Speeds((0,), (0.5,))), 2, max_busy_ratio=0.5)
     assert of.problem.caps is not None and of.problem.caps.limit.tolist() == [[1.0, 2.0]]
     of = made(groups([1, 1, 1, 1], [0, 0, 0, 1], batch_s=4.0), 2, cores=2, max_busy_ratio=0.25)
@@ -115,8 +115,8 @@ def test_expensive_unmeasured_state_is_named(options: dict[str, object]) -> None
 def test_plan_uses_no_marked_worker_and_never_undercuts_the_bound(
     busy: list[float], executors: int, cores: int, seed: object
 ) -> None:
-    worker = [seed.randint(-1, 5) for _ in busy]  # type: ignore[attr-defined]
-    of = made(groups(busy, worker), executors, cores, budget=float("inf"))
+    executor = [seed.randint(-1, 5) for _ in busy]  # type: ignore[attr-defined]
+    of = made(groups(busy, executor), executors, cores, budget=float("inf"))
     node = planned(of)
     assert (node >= 0).all() and not of.problem.removed[node].any()
     assert of.batch_s(node) >= of.bound_s() * (1 - 1e-9)

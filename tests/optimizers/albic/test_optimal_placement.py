@@ -22,8 +22,8 @@ NOTHING = np.zeros(0, dtype=np.intp)
 LOADS = st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0]), min_size=2, max_size=4)
 
 
-def made(measured: PartitionLoads, workers: int, cores: int = 1, **options: Any) -> Cluster:
-    return cluster(measured, measured.worker, workers, cores, PlacementOptions.read(options))
+def made(measured: PartitionLoads, executors: int, cores: int = 1, **options: Any) -> Cluster:
+    return cluster(measured, measured.executor, executors, cores, PlacementOptions.read(options))
 
 
 def planned(of: Cluster, fixed: Ints = NOTHING) -> Ints:
@@ -40,13 +40,13 @@ def shortest_s(of: Cluster, node: Ints) -> float:
 @st.composite
 def small(draw: st.DrawFn) -> Cluster:
     first, second = draw(LOADS), [1 + load for load in draw(LOADS)]  # more than all of the first one saves
-    n, workers = len(first) + len(second), draw(st.integers(1, 3))
+    n, executors = len(first) + len(second), draw(st.integers(1, 3))
     ends = draw(st.lists(st.sampled_from(list(product(range(len(first)), range(len(first), n)))), unique=True))
     flows = Flows(tuple(a for a, _ in ends), tuple(b for _, b in ends), (1_000_000,) * len(ends), 0.2)
-    at = draw(st.lists(st.integers(-1, workers - 1), min_size=n, max_size=n))
+    at = draw(st.lists(st.integers(-1, executors - 1), min_size=n, max_size=n))
     speeds = Speeds((0,), (draw(st.sampled_from([0.5, 1.0])),))
     measured = groups(first, at, second, flows=flows, speeds=speeds)
-    return made(measured, workers, draw(st.integers(1, 2)), budget=draw(st.integers(0, 4)))
+    return made(measured, executors, draw(st.integers(1, 2)), budget=draw(st.integers(0, 4)))
 
 
 @given(of=small())

@@ -24,7 +24,7 @@ SKEWED = [8.0, 8.0, 8.0, *[1.0] * 13]
 """Three hot partitions of 16."""
 BY_NUMBER = [n % 4 for n in range(16)]
 TOGETHER = [0, 0, 0, *(1 + n % 3 for n in range(13))]
-"""All hot ones on one worker."""
+"""All hot ones on one executor."""
 
 
 def proposed(
@@ -41,8 +41,8 @@ def placed(proposal: Proposal, current: Deployment) -> dict[str, tuple[int, ...]
 
 
 def batch_s(told: PartitionLoads, placement: dict[str, tuple[int, ...]]) -> float:
-    worker = tuple(placement[o][p] for o, p in zip(told.operator, told.partition, strict=True))
-    return replace(told, worker=worker).stateful_batch_s(1)
+    executor = tuple(placement[o][p] for o, p in zip(told.operator, told.partition, strict=True))
+    return replace(told, executor=executor).stateful_batch_s(1)
 
 
 def test_hot_partitions_on_one_worker_are_spread_within_the_budget() -> None:
@@ -112,9 +112,9 @@ def test_gain_that_hardly_shortens_the_batch_moves_nothing() -> None:
     assert proposed(told, running(4), options={"worth": 0.01})[0].changes
 
 
-@pytest.mark.parametrize("changes", [{"batches": 2}, {"worker": tuple(n % 5 for n in range(16))}])
+@pytest.mark.parametrize("changes", [{"batches": 2}, {"executor": tuple(n % 5 for n in range(16))}])
 def test_nothing_moves_until_enough_was_measured(changes: dict[str, Any]) -> None:
-    told = groups(SKEWED, **({"worker": TOGETHER} | changes))
+    told = groups(SKEWED, **({"executor": TOGETHER} | changes))
     assert proposed(told, running(4))[0].reason_code == "placement_settles"
 
 
@@ -135,7 +135,7 @@ def test_moved_partition_rests() -> None:
 
 def test_new_executors_get_their_share_in_the_same_decision() -> None:
     told = groups([4.0, 4.0, 1.0, 1.0, 1.0, 1.0], [0, 1, 0, 0, 1, 1])
-    current = running(4, {FIRST: told.worker})
+    current = running(4, {FIRST: told.executor})
     proposal, _ = proposed(told, current, options={"budget": 0})
     assert proposal.reason_code == "executors_changed"
     assert set(placed(proposal, current)[FIRST]) == {0, 1, 2, 3}
@@ -148,7 +148,7 @@ def test_placement_of_an_earlier_query_forces_nothing() -> None:
 
 def test_removed_executors_are_the_emptiest_and_lose_their_partitions() -> None:
     told = groups([4.0, 3.0, 1.0, 2.0], [0, 1, 2, 3])
-    current = running(2, {FIRST: told.worker})
+    current = running(2, {FIRST: told.executor})
     proposal, _ = proposed(told, current, options={"budget": 0})
     assert proposal.reason_code == "executors_changed"
     assert placed(proposal, current)[FIRST] == (0, 1, 1, 0) or placed(proposal, current)[FIRST][:2] == (0, 1)
@@ -211,7 +211,7 @@ def test_zero_budget_moves_nothing() -> None:
 
 
 def test_plan_that_pays_only_with_the_next_one_is_started() -> None:
-    """Two workers are equally busy. A batch gets shorter only once both have given something away."""
+    """Two executors are equally busy. A batch gets shorter only once both have given something away."""
     busy_s, current = [2.1, 2.1, 2.0, 2.0], running(4)
     options = {"budget": 1, "rest_s": 0}
     first, memory = proposed(groups(busy_s, [0, 0, 1, 1]), current, options=options)

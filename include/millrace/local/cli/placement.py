@@ -70,12 +70,12 @@ def _cells(groups: PartitionLoads) -> Iterator[tuple[str, ...]]:
     for operator in dict.fromkeys(groups.operator):
         of_stage = [i for i, name in enumerate(groups.operator) if name == operator]
         whole = sum(groups.busy_s[i] for i in of_stage)
-        for worker in sorted({groups.worker[i] for i in of_stage}):
-            here = [i for i in of_stage if groups.worker[i] == worker]
+        for executor in sorted({groups.executor[i] for i in of_stage}):
+            here = [i for i in of_stage if groups.executor[i] == executor]
             busy, sizes = sum(groups.busy_s[i] for i in here), [groups.state_bytes[i] for i in here]
             yield (
                 operator,
-                "lost" if worker == NOWHERE else str(worker),
+                "lost" if executor == NOWHERE else str(executor),
                 f"{busy:.2f}",
                 f"{100 * busy / whole:.0f} %" if whole else "",
                 "?" if None in sizes else f"{sum(size or 0 for size in sizes) / MB:.1f}",
@@ -97,10 +97,10 @@ def _moves(plan: PlacementPlan, groups: PartitionLoads) -> Iterator[str]:
     for k in moved[:MOST_MOVES]:
         size = groups.state_bytes[k]
         loaded = "" if size is None else f", {size / MB:.1f} MB of state"
-        source = "lost" if plan.before[k] < 0 else str(plan.workers[plan.before[k]])
+        source = "lost" if plan.before[k] < 0 else str(plan.executors[plan.before[k]])
         yield (
             f"  partition {plan.partition[k]} of {plan.operator[k]}: executor {source} -> "
-            f"{plan.workers[plan.after[k]]} ({plan.busy_s[k]:.2f} s{loaded})"
+            f"{plan.executors[plan.after[k]]} ({plan.busy_s[k]:.2f} s{loaded})"
         )
     if len(moved) > MOST_MOVES:
         yield f"  and {len(moved) - MOST_MOVES} more"

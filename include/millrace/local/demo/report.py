@@ -61,7 +61,7 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
 def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:
     """Return time, executors and maps of the first measurement, and of the last one with the most executors."""
     measured = [
-        (evaluation.time_s, len({*groups.worker} - {NOWHERE}), heat_maps(groups))
+        (evaluation.time_s, len({*groups.executor} - {NOWHERE}), heat_maps(groups))
         for evaluation in timeline.evaluations
         if evaluation.decision.signals and (groups := evaluation.decision.signals.partition_loads)
     ]

@@ -22,7 +22,7 @@ from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.failure import reason
 from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
-from millrace.runtime.agent.executor_numbers import Workers, staying
+from millrace.runtime.agent.executor_numbers import ExecutorNumbers, staying
 from millrace.runtime.agent.placement import Partition, StatePlacement, follow
 from millrace.runtime.triggers import interval_s
 
@@ -98,7 +98,7 @@ class ExecutorAgent:
         self._report, self._note, self._contingencies = report, note, contingencies
         self._noted: dict[str, Lifetime] = {}
         self._noted_s = time.monotonic()
-        self._workers = Workers()
+        self._numbers = ExecutorNumbers()
         self._version, self._content = version, content
         self._reported = (version, content.slots)
         self._requested, self._requested_s = content.executors, time.monotonic()
@@ -119,12 +119,12 @@ class ExecutorAgent:
         self._follow()
         registered, content = self._allocation.registered(), self._content
         self._end_gone([executor for executor in registered if executor.id in self._gone])
-        workers = self._workers.update([executor for executor in registered if executor.id not in self._gone])
+        executors = self._numbers.update([executor for executor in registered if executor.id not in self._gone])
         self._note_lifetimes({executor.id for executor in registered})
         wanted = content.executors
-        stay = staying(workers, content.placement, wanted)
-        kept = {number: executor for number, executor in workers.items() if number in stay}
-        leaving = [executor for number, executor in workers.items() if number not in stay]
+        stay = staying(executors, content.placement, wanted)
+        kept = {number: executor for number, executor in executors.items() if number in stay}
+        leaving = [executor for number, executor in executors.items() if number not in stay]
         self._request(wanted + len(leaving))
         queries = [query for query in list(self._queries) if query.isActive]
         batches = self._placement.batches(queries)
@@ -134,9 +134,9 @@ class ExecutorAgent:
             self._placed = (kept, batches, content.placement)
         if leaving:
             self._let_go(leaving, queries, batches)
-        if len(workers) == wanted:
+        if len(executors) == wanted:
             self._drain = None
-        self._report_slots(len(workers), wanted, self._holds(queries, batches))
+        self._report_slots(len(executors), wanted, self._holds(queries, batches))
 
     def _run(self) -> None:
         while True:
@@ -177,7 +177,7 @@ class ExecutorAgent:
         listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
         for id, lifetime in listed.items():
             if _is_news(self._noted.get(id), lifetime):
-                self._note(lifetime, self._workers.number(id))
+                self._note(lifetime, self._numbers.number(id))
             else:
                 listed[id] = self._noted[id]
         self._noted, self._noted_s = listed, now  # Spark forgets executors that ended long ago
@@ -190,13 +190,13 @@ class ExecutorAgent:
             if self._allocation.request(total):
                 self._requested = total
 
-    def _place(self, workers: Mapping[int, Executor], queries: Sequence[Any]) -> bool:
+    def _place(self, executors: Mapping[int, Executor], queries: Sequence[Any]) -> bool:
         """Assign every operator's partitions to executors; return whether planned partitions were elsewhere."""
-        by_id, elsewhere = {executor.id: executor for executor in workers.values()}, False
+        by_id, elsewhere = {executor.id: executor for executor in executors.values()}, False
         for partitions in self._operators(queries):
             located = {p.number: self._placement.executor_of(p) for p in partitions}
             planned = self._planned(partitions[0])
-            ids = {number: workers[worker].id for number, worker in planned.items() if worker in workers}
+            ids = {number: executors[executor].id for number, executor in planned.items() if executor in executors}
             plan = follow(ids, located, list(by_id))
             for partition in partitions:
                 if located[partition.number] != plan[partition.number]:
@@ -230,10 +230,10 @@ class ExecutorAgent:
 
     def _planned(self, partition: Partition) -> Mapping[int, int]:
         """Return the executor numbers that the Deployment assigns to an operator's partitions, by partition."""
-        for name, workers in self._content.placement.items():
+        for name, executors in self._content.placement.items():
             query, _, operators = name.rpartition("/")
             if query == partition.query and str(partition.operator) in operators.split("+"):
-                return {number: worker for number, worker in enumerate(workers) if worker != NOWHERE}
+                return {number: executor for number, executor in enumerate(executors) if executor != NOWHERE}
         return {}
 
     def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:

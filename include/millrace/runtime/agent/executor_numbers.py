@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from millrace.runtime.agent.allocation import Executor
 
 
-class Workers:
+class ExecutorNumbers:
     """The numbers of one driver's executors."""
 
     def __init__(self) -> None:
@@ -46,5 +46,5 @@ def staying(present: Collection[int], placement: Mapping[str, Iterable[int]], co
         placement: Executor numbers of each operator's partitions.
         count: How many executors are wanted, >= 1.
     """
-    named = {worker for workers in placement.values() for worker in workers}
+    named = {executor for executors in placement.values() for executor in executors}
     return set(sorted(present, key=lambda number: (number not in named, number))[:count])

@@ -343,8 +343,8 @@ class Telemetry:
     def executor(self, run: ExecutorRun) -> None:
         """Record an executor that registered or ended."""
         self._writer.add_executor(run)
-        if self._sampler is not None and run.worker is not None:
-            self._sampler.number(run.executor, run.worker)
+        if self._sampler is not None and run.executor_number is not None:
+            self._sampler.number(run.executor, run.executor_number)
 
     def flush(self) -> bool:
         """Commit all batches that ended before this call; False if the lake could not be written."""

@@ -88,7 +88,7 @@ class PartitionSampler:
     ) -> None:
         self._context, self._writer, self._clock = spark.sparkContext, writer, clock
         self._interval_s = max(SHORTEST_INTERVAL_S, interval_s)
-        self._workers: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
         self._tasks: TaskReader | None = None
         self._outputs: MapOutput | None = None
@@ -135,9 +135,9 @@ class PartitionSampler:
             self._waiting.put_nowait((run, batch))
             run.sampled_s = now
 
-    def number(self, executor: str, worker: int) -> None:
+    def number(self, executor: str, number: int) -> None:
         """Record an executor's number among the app's."""
-        self._workers[executor] = worker
+        self._numbers[executor] = number
 
     def forget(self, run_id: str) -> None:
         """Forget a query run that ended."""
@@ -180,7 +180,7 @@ class PartitionSampler:
         if rarely:
             run.rarely_s = self._clock()
         sizes = self._state_bytes(run, batch) if rarely else {}
-        rows = [row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._workers)]
+        rows = [row for stage, tasks in read for row in partition_runs(batch, stage, tasks, sizes, self._numbers)]
         self._writer.add_partitions(tuple(with_memory(rows, batch.memory_bytes)))
         if rarely:
             self._writer.add_flows(tuple(self._flows(batch)))
@@ -215,7 +215,7 @@ def partition_runs(
     stage: StatefulStage,
     tasks: Sequence[Task],
     state_bytes: Mapping[tuple[int, int], int],
-    workers: Mapping[str, int],
+    numbers: Mapping[str, int],
 ) -> Iterator[PartitionRun]:
     """Yield a stage's partitions; none if a task is unknown.
 
@@ -224,7 +224,7 @@ def partition_runs(
         stage: The stage.
         tasks: Its successful tasks.
         state_bytes: Bytes of state by operator and partition; empty if they were not measured.
-        workers: Known numbers of the app's executors, by executor id.
+        numbers: Known numbers of the app's executors, by executor id.
     """
     if len(tasks) != stage.stage.tasks:
         return
@@ -249,7 +249,7 @@ def partition_runs(
             local_bytes=task.local_bytes,
             remote_bytes=task.remote_bytes,
             state_bytes=sum(known) if len(known) == len(of_operators) else None,
-            worker=workers.get(task.executor),
+            executor_number=numbers.get(task.executor),
             host=task.host,
         )
 

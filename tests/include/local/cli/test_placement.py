@@ -35,7 +35,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_partitions_are_shown_by_worker_with_the_last_decision(
+def test_partitions_are_shown_by_executor_with_the_last_decision(
     tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "never launched" in shown(capsys)
@@ -44,7 +44,15 @@ def test_partitions_are_shown_by_worker_with_the_last_decision(
     assert "orders: no state partition was measured recently" in shown(capsys)
     where, now = [0, 1, 1, None], datetime.now(UTC)
     runs = [
-        run(b, p, pipeline="orders", app="orders", time=now - timedelta(seconds=b), worker=at, state_bytes=1_500_000)
+        run(
+            b,
+            p,
+            pipeline="orders",
+            app="orders",
+            time=now - timedelta(seconds=b),
+            executor_number=at,
+            state_bytes=1_500_000,
+        )  # fmt: skip
         for b in range(3)
         for p, at in enumerate(where)
     ]

@@ -208,8 +208,8 @@ def test_page_and_its_picture_follow_the_browsers_colour_scheme(run: Run) -> Non
 
 def test_page_shows_state_partitions_before_and_on_the_most_executors(run: Run) -> None:
     run.launch(0, 4, 1)
-    for time_s, workers in ((10, (0, 0, 0)), (20, (0, 1, 0)), (30, (0, 1, 1)), (40, (1, 1, 1))):
-        run.evaluate(time_s, 10, None, "measured", partition_loads=groups([1.0, 2.0, 3.0], workers))
+    for time_s, executors in ((10, (0, 0, 0)), (20, (0, 1, 0)), (30, (0, 1, 1)), (40, (1, 1, 1))):
+        run.evaluate(time_s, 10, None, "measured", partition_loads=groups([1.0, 2.0, 3.0], executors))
     line = _timeline(run, 50)
     html = page(run.spec, line, figures(run.spec, line), checks(line, EQUAL))
     assert html.count('<table class="heat">') == 2

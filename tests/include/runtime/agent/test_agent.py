@@ -118,8 +118,8 @@ class World:
         def report(version: int, slots: int) -> None:
             self.reports.append((version, slots))
 
-        def note(lifetime: Lifetime, worker: int | None) -> None:
-            self.notes.append((lifetime, worker))
+        def note(lifetime: Lifetime, executor: int | None) -> None:
+            self.notes.append((lifetime, executor))
 
         parts: tuple[Any, Any] = (self.cluster, self.state)
         self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, note)
@@ -312,11 +312,11 @@ def test_executors_are_recorded_once_on_arrival_and_once_at_the_end() -> None:
     world = World()
     world.agent.step()
     world.agent.step()
-    assert [(n.executor.id, n.ended, worker) for n, worker in world.notes] == [("0", None, 0), ("1", None, 1)]
+    assert [(n.executor.id, n.ended, executor) for n, executor in world.notes] == [("0", None, 0), ("1", None, 1)]
     world.cluster.alive.remove("1")
     world.agent.step()
     world.agent.step()
-    assert [(n.executor.id, n.reason, worker) for n, worker in world.notes[2:]] == [("1", "exited with code 52", 1)]
+    assert [(n.executor.id, n.reason, executor) for n, executor in world.notes[2:]] == [("1", "exited with code 52", 1)]
 
 
 def test_memory_of_executors_is_recorded_if_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +333,7 @@ def test_memory_of_executors_is_recorded_if_it_has_grown(monkeypatch: pytest.Mon
 
 
 HOT = (0, 1, 1, 1, 1, 1, 1, 1)
-"""A plan that gives the first partition a worker of its own."""
+"""A plan that gives the first partition an executor of its own."""
 
 
 def test_planned_partitions_run_where_the_deployment_says() -> None:

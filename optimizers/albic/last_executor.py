@@ -62,8 +62,8 @@ def relieve(stage: Stage, start: Ints) -> Ints:
         stage: The stage.
         start: Executor of each group, none of them marked or missing, within the budget.
     """
-    node, tasks = start.copy(), [np.flatnonzero(start == worker).tolist() for worker in range(len(stage.speed))]
-    ready_s = [_ready_s(stage, worker, of_worker) for worker, of_worker in enumerate(tasks)]
+    node, tasks = start.copy(), [np.flatnonzero(start == executor).tolist() for executor in range(len(stage.speed))]
+    ready_s = [_ready_s(stage, executor, of_executor) for executor, of_executor in enumerate(tasks)]
     effort = EFFORT
     while effort > 0:
         last = int(np.argmax(ready_s))
@@ -77,8 +77,8 @@ def relieve(stage: Stage, start: Ints) -> Ints:
         if step is None or step.latest_s > ready_s[last] * (1 - LEAST_GAIN):
             break
         _take(node, tasks, last, step)
-        for worker in (last, step.partner):
-            ready_s[worker] = _ready_s(stage, worker, tasks[worker])
+        for executor in (last, step.partner):
+            ready_s[executor] = _ready_s(stage, executor, tasks[executor])
     return node
 
 
@@ -121,5 +121,5 @@ def _take(node: Ints, tasks: list[list[int]], last: int, step: _Step) -> None:
         node[step.taken] = last
 
 
-def _ready_s(stage: Stage, worker: int, tasks: Sequence[int]) -> float:
-    return makespan_s(stage.load[tasks].tolist() if tasks else (), stage.cores) / float(stage.speed[worker])
+def _ready_s(stage: Stage, executor: int, tasks: Sequence[int]) -> float:
+    return makespan_s(stage.load[tasks].tolist() if tasks else (), stage.cores) / float(stage.speed[executor])

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.placement import makespan_s
-from millrace.optimizers.albic.last_worker import Stage, relieve
+from millrace.optimizers.albic.last_executor import Stage, relieve
 
 LOADS = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 
 
-def stage(load: list[float], origin: list[int], workers: int = 2, cores: int = 2, **changes: object) -> Stage:
+def stage(load: list[float], origin: list[int], executors: int = 2, cores: int = 2, **changes: object) -> Stage:
     size = len(load)
     given_ = {
         "load": np.array(load, dtype=float),
@@ -23,16 +23,16 @@ def stage(load: list[float], origin: list[int], workers: int = 2, cores: int = 2
         "movable": np.ones(size, dtype=bool),
         "cost": np.ones(size),
         "budget": np.inf,
-        "speed": np.ones(workers),
-        "kept": np.ones(workers, dtype=bool),
+        "speed": np.ones(executors),
+        "kept": np.ones(executors, dtype=bool),
         "cores": cores,
     }
     return Stage(**{**given_, **changes})  # type: ignore[arg-type]
 
 
 def ready_s(of: Stage, node: np.ndarray) -> float:
-    workers = range(len(of.speed))
-    return max(makespan_s(of.load[node == w].tolist(), of.cores) / of.speed[w] for w in workers)
+    executors = range(len(of.speed))
+    return max(makespan_s(of.load[node == w].tolist(), of.cores) / of.speed[w] for w in executors)
 
 
 def test_tasks_start_by_rising_partition_on_the_first_free_core() -> None:
@@ -49,10 +49,10 @@ def test_long_task_that_would_start_last_gets_tasks_that_start_after_it() -> Non
 
 @given(LOADS, st.data())
 def test_plan_is_never_longer_within_the_budget_and_pinned_groups_stay(load: list[float], data: st.DataObject) -> None:
-    size, workers = len(load), 3
-    ends = st.lists(st.integers(0, workers - 1), min_size=size, max_size=size)
+    size, executors = len(load), 3
+    ends = st.lists(st.integers(0, executors - 1), min_size=size, max_size=size)
     movable = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
-    of = stage(load, data.draw(ends), workers, movable=movable, budget=float(data.draw(st.integers(0, 3))))
+    of = stage(load, data.draw(ends), executors, movable=movable, budget=float(data.draw(st.integers(0, 3))))
     node = relieve(of, of.origin)
     assert ready_s(of, node) <= ready_s(of, of.origin)
     moved = node != of.origin
