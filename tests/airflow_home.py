@@ -65,7 +65,7 @@ slots: {min: 1, max: 4, start: 2}
 memory_mb: 512
 mode: MODE
 period_s: 5
-approval_expires_s: 60
+approval_expires_s: 3600
 profile:
   source: ${MILLRACE_HOME}/data/source
   time_column: time

@@ -108,7 +108,7 @@ def test_approve_when_no_one_answers_then_records_an_expiry(api: TestClient, lak
 
     write_pipeline(tmp_path / "specs")
     spec = tmp_path / "specs" / "tiny.yaml"
-    spec.write_text(spec.read_text().replace("approval_expires_s: 60", "approval_expires_s: 0.1"))
+    spec.write_text(spec.read_text().replace("approval_expires_s: 3600", "approval_expires_s: 0.1"))
     base = launched(lake, running=False)
     decision = waiting(lake, base)
 

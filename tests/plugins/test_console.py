@@ -58,9 +58,11 @@ def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
 
 
-def record(lake: Lake, sentence: str, **more: object) -> None:
-    decision = Decision("20130101T120000-1f3a9c04", "tiny", NOW, Action.APPLY, "under_provisioned", sentence, **more)
+def record(lake: Lake, sentence: str, run_id: str | None = None) -> None:
+    decision = Decision("20130101T120000-1f3a9c04", "tiny", NOW, Action.APPLY, "under_provisioned", sentence)
     assert DecisionStore(lake).record(decision)
+    if run_id is not None:
+        DecisionStore(lake).record_run(decision, run_id, {})
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])
@@ -80,7 +82,7 @@ def test_page_when_texts_hold_markup_then_it_is_escaped(
     api: TestClient, lake: Lake, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000/")
-    record(lake, EVIL, mlflow_run_id="run/../'\"><b>")
+    record(lake, EVIL, run_id="run/../'\"><b>")
     ReconfigurationStore(lake).record(
         Reconfiguration("tiny", "tiny", None, "T2", None, 1, 1, NOW, NOW, None, Outcome.FAILED, error=EVIL)
     )
@@ -103,7 +105,7 @@ def test_page_with_all_records_shows_them(
     api: TestClient, lake: Lake, login: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///no/page.db")
-    record(lake, "2 -> 4 slots", mlflow_run_id="abc123")
+    record(lake, "2 -> 4 slots", run_id="abc123")
     DeploymentStore(lake).commit(find("tiny").first_deployment(), None)
     ReconfigurationStore(lake).record(
         Reconfiguration("tiny", "tiny", None, "T2", None, 1, 1, NOW, NOW, 1.54, Outcome.READY, achieved={"rate": 3.0})

@@ -42,17 +42,9 @@ def test_partitions_are_shown_by_executor_with_the_last_decision(
     first = find("orders").first_deployment()
     tables.deployments.commit(replace(first, apps={"orders": replace(first.apps["orders"], slots=2)}), None)
     assert "orders: no state partition was measured recently" in shown(capsys)
-    where, now = [0, 1, 1, None], datetime.now(UTC)
+    where, now, same = [0, 1, 1, None], datetime.now(UTC), {"pipeline": "orders", "app": "orders"}
     runs = [
-        run(
-            b,
-            p,
-            pipeline="orders",
-            app="orders",
-            time=now - timedelta(seconds=b),
-            executor_number=at,
-            state_bytes=1_500_000,
-        )  # fmt: skip
+        run(b, p, **same, time=now - timedelta(seconds=b), executor_number=at, state_bytes=1_500_000)
         for b in range(3)
         for p, at in enumerate(where)
     ]
