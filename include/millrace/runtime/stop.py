@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from millrace.runtime.telemetry.positions import Positions, newest_batch
+from millrace.runtime.telemetry.positions import Positions
+from millrace.runtime.telemetry.query_log import newest_batch
 from millrace.runtime.telemetry.source_options import delta_reads
 
 

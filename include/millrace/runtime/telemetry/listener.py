@@ -33,15 +33,8 @@ from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, Stage
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
-from millrace.runtime.telemetry.positions import (
-    UNKNOWN,
-    Position,
-    Positions,
-    Tables,
-    committed_batch,
-    newest_batch,
-    source_names,
-)
+from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions, Tables
+from millrace.runtime.telemetry.query_log import committed_batch, newest_batch, source_names
 from millrace.runtime.telemetry.read_limits import read_limits
 from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
 from millrace.runtime.telemetry.source_options import delta_reads, earliest_offsets, latest_offsets

@@ -9,7 +9,6 @@ is None, as half a backlog would mislead.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -239,37 +238,3 @@ def _total(each: Sequence[Position], basis: ArrivalBasis) -> Position:
 
 def _sum(rows: Sequence[int | None]) -> int | None:
     return None if None in rows else sum(r for r in rows if r is not None)
-
-
-def newest_batch(query: Any) -> tuple[int, list[Any]]:
-    """Return the number and end offsets of a query's newest batch; -1 and none before the first.
-
-    From the query's own log of offsets (Spark internals: pinned to its version, covered by tests).
-
-    Args:
-        query: Spark's own query, ``StreamExecution``.
-    """
-    batch = query.offsetLog().getLatest()
-    if batch.isEmpty():
-        return -1, []
-    offsets = batch.get()._2().offsets()
-    ends = [offsets.apply(n) for n in range(offsets.size())]
-    return int(batch.get()._1()), [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
-
-
-def committed_batch(query: Any) -> int:
-    """Return the number of a query's newest batch that has ended; -1 before the first.
-
-    From the query's own log of commits (Spark internals: pinned to its version, covered by tests).
-
-    Args:
-        query: Spark's own query, ``StreamExecution``.
-    """
-    batch = query.commitLog().getLatest()
-    return -1 if batch.isEmpty() else int(batch.get()._1())
-
-
-def source_names(query: Any) -> list[str]:
-    """Return the sources of a query as its progress names them, in the order of its offsets."""
-    sources = query.sources()
-    return [str(sources.apply(n).toString()) for n in range(sources.size())]
