@@ -18,7 +18,7 @@ from typing import Any
 
 from millrace.runtime.telemetry.positions import Positions
 from millrace.runtime.telemetry.query_log import newest_batch
-from millrace.runtime.telemetry.source_options import delta_reads
+from millrace.runtime.telemetry.sources.kinds import spark_sources
 
 
 class StopRequest:
@@ -151,7 +151,7 @@ def _is_last(query: Any) -> bool:
         {"description": source["description"], "latestOffset": source["latestOffset"], "endOffset": end}
         for source, end in zip(json.loads(progress.json)["sources"], ends, strict=True)
     ]
-    return Positions(reads=delta_reads(query._jsq.streamingQuery())).of(sources).backlog == 0
+    return Positions.following(spark_sources(query._jsq.streamingQuery())).of(sources).backlog == 0
 
 
 def _moved_on(query: Any, last: int) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
-from millrace.runtime.telemetry.positions import Position
+from millrace.runtime.telemetry.sources.api import Position
 
 FOREACH_BATCH = "ForeachBatchSink"
 

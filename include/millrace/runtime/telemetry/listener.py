@@ -33,12 +33,11 @@ from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, Stage
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
-from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions, Tables
+from millrace.runtime.telemetry.positions import Positions
 from millrace.runtime.telemetry.query_log import committed_batch, newest_batch, source_names
-from millrace.runtime.telemetry.read_limits import read_limits
 from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
-from millrace.runtime.telemetry.source_options import delta_reads, earliest_offsets, latest_offsets
-from millrace.runtime.telemetry.unread_files import follow_files
+from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
+from millrace.runtime.telemetry.sources.kinds import spark_sources
 from millrace.runtime.telemetry.writer import Entry, Writer
 from millrace.runtime.triggers import interval_s, is_real_time
 
@@ -50,7 +49,7 @@ SAMPLES_TIMEOUT_S = 5.0
 LOOK_S = 1.0
 """Time between two checks of the sources while the agent acts on arrivals."""
 QUERIES_COUNTED = 100
-"""Queries whose counted tables are kept for their next run."""
+"""Queries whose sources' counts are kept for their next run."""
 
 
 @dataclass
@@ -101,7 +100,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         self._sampler, self._watch = sampler, watch or ArrivalWatch()
         self._runs: dict[str, _Run] = {}
         self._reported: set[str] = set()
-        self._tables: dict[str, Tables] = {}
+        self._kept: dict[str, dict[Any, Any]] = {}
         self._mutex = threading.RLock()  # Spark calls from its threads, the writer from its own
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
@@ -263,13 +262,10 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         """Return the positions of a run's sources, which exist once it has planned a batch or found none to plan."""
         if run.positions is None:
             query, gateway, every_s = run.query, self._spark.sparkContext._gateway, self._writer.interval_s
-            known = query is not None
-            limits = self._guarded("read limits", lambda: read_limits(query, gateway)) if known else None
-            files = self._guarded("files", lambda: follow_files(query, gateway, every_s)) if known else None
-            reads = self._guarded("source options", lambda: delta_reads(query)) if known else None
-            tables = self._tables_of(query) if known else None
-            latest, earliest = lambda: latest_offsets(query), lambda source: earliest_offsets(query, source)
-            run.positions = Positions(limits or {}, files or {}, reads or {}, latest, earliest, tables=tables)
+            sources: list[Source] | None = None
+            if query is not None:
+                sources = self._guarded("sources", lambda: spark_sources(query, gateway, every_s, self._kept_of(query)))
+            run.positions = Positions.following(sources or ())
         return run.positions
 
     def _trigger_s(self, run: _Run) -> float | None:
@@ -277,12 +273,12 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             run.trigger_s = self._guarded("triggers", lambda: interval_s(run.query))
         return run.trigger_s
 
-    def _tables_of(self, query: Any) -> Tables:
-        """Return what was counted for a query over all its runs; only the newest queries are kept."""
-        tables = self._tables.setdefault(str(query.id().toString()), {})
-        while len(self._tables) > QUERIES_COUNTED:
-            del self._tables[next(iter(self._tables))]
-        return tables
+    def _kept_of(self, query: Any) -> dict[Any, Any]:
+        """Return what a query's sources keep over all its runs; only the newest queries are kept."""
+        kept = self._kept.setdefault(str(query.id().toString()), {})
+        while len(self._kept) > QUERIES_COUNTED:
+            del self._kept[next(iter(self._kept))]
+        return kept
 
     def _plan(self, run: _Run, batch_id: int) -> ExecutedPlan | None:
         executions = run.executions

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.source_options import delta_reads
+from millrace.runtime.telemetry.sources.kinds import spark_sources
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +90,7 @@ def batches(query: Run) -> list[dict[str, Any]]:
 
 
 def positions(query: Run) -> Positions:
-    return Positions(reads=delta_reads(query._jsq.streamingQuery()))
+    return Positions.following(spark_sources(query._jsq.streamingQuery()))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from millrace.runtime.telemetry.batches import repeats
 from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage
 from millrace.runtime.telemetry.operators import operators
-from millrace.runtime.telemetry.positions import Position
+from millrace.runtime.telemetry.sources.api import Position
 
 
 def node(

@@ -12,7 +12,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from millrace.lake.source_commits import DeltaRead
 from millrace.model.arrival import ArrivalBasis
-from millrace.runtime.telemetry.positions import UNKNOWN, Position, Positions
+from millrace.runtime.telemetry.positions import Positions
+from millrace.runtime.telemetry.sources.api import UNKNOWN, Position
+from millrace.runtime.telemetry.sources.delta import DeltaPosition
+from millrace.runtime.telemetry.sources.kafka import KafkaPosition
 
 # a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
 KAFKA = json.loads(
@@ -50,7 +53,15 @@ def planned(backlog: int, end: int, read: int | None, **lag: int) -> Position:
 
 
 def counting(path: Path, read: DeltaRead = PLAIN) -> Positions:
-    return Positions(reads={f"DeltaSource[file:{path}]": read})
+    description = f"DeltaSource[file:{path}]"
+    return Positions({description: DeltaPosition(description, read)})
+
+
+def following(batch: dict, latest: object = None, limits: dict | None = None, **first: dict[str, int]) -> Positions:
+    """Follow a Kafka source that reports its newest offsets, and whose broker holds offsets from the first ones."""
+    name = batch["description"]
+    earliest = {(topic, part): n for topic, parts in first.items() for part, n in parts.items()}
+    return Positions({name: KafkaPosition(name, lambda: latest, lambda: earliest)}, limits or {})
 
 
 @pytest.fixture
@@ -72,7 +83,7 @@ def test_topics_with_a_partition_without_metadata_are_unknown_and_not_empty() ->
     """Zeros in place of values lost with a connection led to a scale-down (FLINK-39925)."""
     for latest in ({}, {"clicks": {"0": 200}, "views": {"0": 9}}):
         assert Positions().of([{**KAFKA, "latestOffset": latest}]) == UNKNOWN
-        assert Positions(latest=lambda latest=latest: {KAFKA["description"]: latest}).at_rest([KAFKA]) == UNKNOWN
+        assert following(KAFKA, latest).at_rest([KAFKA]) == UNKNOWN
 
 
 # as Spark wrote it when a pattern matched a topic of 30,000 offsets of which retention had left 10
@@ -88,7 +99,7 @@ RETAINED = {
 def test_rows_that_kafka_deleted_before_they_were_read_did_not_arrive(caplog: pytest.LogCaptureFixture) -> None:
     """KEDA 7936: messages that retention deleted count as lag."""
     limits = {RETAINED["description"]: math.inf}
-    positions = Positions(limits, earliest=lambda _: {("old_x", "0"): 29990, ("pq1", "0"): 0})
+    positions = following(RETAINED, limits=limits, old_x={"0": 29990}, pq1={"0": 0})
     assert positions.of([RETAINED]) == UNKNOWN
     assert "deleted rows before they were read" in caplog.text
     end = {"old_x": {"0": 30000}, "pq1": {"0": 220}}
@@ -97,7 +108,7 @@ def test_rows_that_kafka_deleted_before_they_were_read_did_not_arrive(caplog: py
 
 
 def test_offsets_of_transactions_count_as_rows_if_nothing_was_deleted() -> None:
-    positions = Positions(earliest=lambda _: {("clicks", "0"): 100, ("views", "0"): 2})
+    positions = following(KAFKA, clicks={"0": 100}, views={"0": 2})
     assert positions.of([{**KAFKA, "numInputRows": 45}]) == Positions().of([KAFKA])
 
 
@@ -157,36 +168,36 @@ LIMITS = {"RateStreamV2[rowsPerSecond=1]": math.inf, KAFKA["description"]: None}
 
 
 def test_source_read_to_its_end_shows_that_a_batch_took_everything() -> None:
-    assert Positions(LIMITS).of([RATE]) == Position(basis=ArrivalBasis.TAKEN)
-    assert Positions(LIMITS).at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
+    assert Positions(limits=LIMITS).of([RATE]) == Position(basis=ArrivalBasis.TAKEN)
+    assert Positions(limits=LIMITS).at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
 
 
 @pytest.mark.parametrize(
     ("limit", "basis"), [(101.0, ArrivalBasis.TAKEN), (100.0, ArrivalBasis.READ), (None, ArrivalBasis.READ)]
 )
 def test_limited_source_took_everything_only_below_its_limit(limit: float | None, basis: ArrivalBasis) -> None:
-    positions = Positions({RATE["description"]: limit})
+    positions = Positions(limits={RATE["description"]: limit})
     assert positions.of([RATE]) == Position(basis=basis)
     assert positions.at_rest([RATE]) == Position(backlog=0, basis=ArrivalBasis.TAKEN)
 
 
 def test_one_possibly_full_source_makes_the_batch_so() -> None:
-    assert Positions(LIMITS).of([RATE, KAFKA]) == Position(basis=ArrivalBasis.READ)
+    assert Positions(limits=LIMITS).of([RATE, KAFKA]) == Position(basis=ArrivalBasis.READ)
 
 
 def test_source_without_a_known_limit_shows_nothing() -> None:
-    assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(LIMITS).of([]) == UNKNOWN
+    assert Positions().of([RATE]) == Positions().at_rest([RATE]) == Positions(limits=LIMITS).of([]) == UNKNOWN
 
 
 def test_rows_that_wait_for_a_full_batch_are_lag_of_an_idle_query() -> None:
     """With ``minOffsetsPerTrigger`` Spark is idle while rows wait."""
     resumed = {"description": KAFKA["description"], "endOffset": KAFKA["endOffset"]}  # as in the query's log
-    idle = Positions(latest=lambda: {KAFKA["description"]: KAFKA["latestOffset"]})
+    idle = following(KAFKA, KAFKA["latestOffset"])
     assert idle.at_rest([resumed]) == planned(backlog=42, end=289, read=None, clicks_0=40, clicks_1=0, views_0=2)
 
 
 def test_topics_that_do_not_report_their_end_are_not_at_rest() -> None:
-    assert Positions(LIMITS).at_rest([KAFKA]) == Positions(LIMITS).at_rest([RATE, KAFKA]) == UNKNOWN
+    assert Positions(limits=LIMITS).at_rest([KAFKA]) == Positions(limits=LIMITS).at_rest([RATE, KAFKA]) == UNKNOWN
 
 
 def test_position_of_a_missing_table_is_unknown_and_reported_once(

@@ -20,8 +20,9 @@ from millrace.lake.row_codec import batch_from_row
 from millrace.lake.store import Lake
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.telemetry import BatchMetrics
-from millrace.runtime.telemetry import unread_files
 from millrace.runtime.telemetry.batches import AppIdentity
+from millrace.runtime.telemetry.sources import kinds, unread_files
+from millrace.runtime.telemetry.sources.api import Position, Progress, Source, SourcePosition
 from tests.include.runtime.telemetry.arriving import CHUNK_S, Write, arriving, files, lines, table
 
 pytestmark = pytest.mark.spark
@@ -204,6 +205,33 @@ def test_limited_source_of_too_many_files_is_not_listed(
         frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
         found = awaited(measured(frame), lambda h: len(h.batches) > 2)
     assert {b.arrival_basis for b in found.batches[1:]} == {ArrivalBasis.READ}
+
+
+class MicroBatches(SourcePosition):
+    """Counts the rows of ``rate-micro-batch``, and 40 more that wait."""
+
+    @classmethod
+    def of(cls, source: Source) -> MicroBatches | None:
+        kind = {str(stream.getClass().getSimpleName()) for stream in source.streams}
+        return cls() if kind == {"RatePerMicroBatchStream"} else None
+
+    def after(self, progress: Progress) -> Position:
+        start, end = progress.get("startOffset") or {"offset": 0}, progress["endOffset"]
+        read = end["offset"] - start["offset"]
+        return Position(40, end["offset"] + 40, read, ArrivalBasis.COUNTED, {"rate/0": 40})
+
+    def at_rest(self, end: Any) -> Position:
+        return Position(40, end["offset"] + 40, 0, ArrivalBasis.COUNTED)
+
+
+def test_position_from_a_class_for_another_source_is_in_the_lake(
+    spark: Any, measured: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "KINDS", (*kinds.KINDS, MicroBatches.of))
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load().selectExpr("value AS id")
+    found = awaited(measured(rows), lambda h: len(h.batches) > 2)
+    told = [(b.rows_in, b.backlog_rows, b.source_end, b.arrival_basis, dict(b.lag)) for b in found.batches[:2]]
+    assert told == [(100, 40, 100 * n + 40, ArrivalBasis.COUNTED, {"rate/0": 40}) for n in (1, 2)]
 
 
 def test_limited_source_that_reports_nothing_gives_a_lower_bound(

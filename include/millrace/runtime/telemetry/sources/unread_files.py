@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from millrace.runtime.telemetry.sources.api import UNKNOWN, ArrivalBasis, Position, Progress, Source, SourcePosition
+
 MOST_FILES = 20_000
 """Maximum number of files that are followed. If the folder has more, the waiting rows stay unknown."""
 
@@ -27,8 +29,8 @@ TAKEN = re.compile(r"^FileEntry\((.*),\d+,(\d+)\)$")
 """Path, and number of the log entry that took it."""
 
 
-class UnreadFiles:
-    """Follows one limited file source of one run.
+class UnreadFiles(SourcePosition):
+    """Estimates the rows that wait for a limited file source, while its files can be followed and are not too many.
 
     Args:
         source: Spark's own source, ``FileStreamSource``.
@@ -51,21 +53,29 @@ class UnreadFiles:
         # if only names count, a path that is not in the log may belong to a file that Spark ignores
         self._active = not _private(source, "fileNameOnly", gateway)
 
-    @property
-    def active(self) -> bool:
-        """False if files cannot be followed, or have become too many."""
-        return self._active
+    @classmethod
+    def of(cls, source: Source) -> UnreadFiles | None:
+        """Return the position of a limited file source; None for other sources, and without a gateway."""
+        files = [s for s in source.streams if _class(s) == "FileStreamSource"]
+        limited = [s for s in files if _class(s.getDefaultReadLimit()) != "ReadAllAvailable"]
+        return cls(limited[-1], source.gateway, source.interval_s) if limited and source.gateway is not None else None
 
-    def rows_waiting(self, progress: Mapping[str, Any]) -> int | None:
-        """Return the rows that wait after a batch; None if the files were not listed or nothing is known about them.
+    def after(self, progress: Progress) -> Position:
+        """Return the rows that wait after a batch; None if the files were not listed or nothing is known about them."""
+        if not self._active:
+            return UNKNOWN
+        return Position(backlog=self._rows_waiting(progress), basis=ArrivalBasis.LISTED)
 
-        Args:
-            progress: The source's part of the batch's progress event.
-        """
+    def at_rest(self, end: Any) -> Position:
+        """Return that no rows wait: otherwise Spark would start a batch."""
+        return Position(backlog=0, basis=ArrivalBasis.LISTED) if self._active else UNKNOWN
+
+    def _rows_waiting(self, progress: Progress) -> int | None:
         self._rows += int(progress.get("numInputRows", 0))
         begin = self._clock()
-        if not self._active or begin < self._due_s:
+        if begin < self._due_s:
             return None
+        self._active = False  # permanently, unless the files can be listed
         self._follow(_log_offset(progress.get("startOffset")), _log_offset(progress.get("endOffset")))
         self._due_s = begin + max(self._interval_s, (self._clock() - begin) / LISTING_RATIO)
         if not self._active or not self._weighed_bytes:
@@ -76,13 +86,14 @@ class UnreadFiles:
     def _follow(self, start: int, end: int) -> None:
         taken, listed = self._taken(end), self._listed()
         if taken is None or listed is None:
-            self._active, self._read, self._bytes = False, set(), {}
+            self._read, self._bytes = set(), {}
             return
         known = {**self._bytes, **listed}
         since = self._through if self._through >= 0 else start
         self._weigh([known.get(path) for path, number in taken.items() if number > since])
         self._through, self._bytes = end, listed
         self._read = (self._read | taken.keys()) & listed.keys()
+        self._active = True
 
     def _weigh(self, taken: Sequence[int | None]) -> None:
         """Learn how many rows a byte holds, unless a file that was read had been moved away before any listing."""
@@ -118,19 +129,8 @@ class UnreadFiles:
         return taken
 
 
-def follow_files(query: Any, gateway: Any, interval_s: float) -> Mapping[str, UnreadFiles]:
-    """Return followers of a query's limited file sources, by description.
-
-    Args:
-        query: Spark's own query, ``StreamExecution``, that has planned a batch.
-        gateway: Py4J's gateway of the session.
-        interval_s: Minimum time between two listings, seconds.
-    """
-    sources = query.sources()
-    each = [sources.apply(n) for n in range(sources.size())]
-    files = [source for source in each if str(source.getClass().getSimpleName()) == "FileStreamSource"]
-    limited = [s for s in files if str(s.getDefaultReadLimit().getClass().getSimpleName()) != "ReadAllAvailable"]
-    return {str(source.toString()): UnreadFiles(source, gateway, interval_s) for source in limited}
+def _class(target: Any) -> str:
+    return str(target.getClass().getSimpleName())
 
 
 def _log_offset(offset: object) -> int:

@@ -1,0 +1,116 @@
+"""Rows of Kafka topics, counted as offsets.
+
+Kafka's progress reports the end of every partition when the batch was planned. Rows that Kafka deleted before they were
+read do not count. Deviation: offsets of compacted or transactional topics also count entries that are not rows.
+
+Spark internals: pinned to its version, covered by tests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from millrace.runtime.telemetry.sources.api import UNKNOWN, ArrivalBasis, Position, Progress, Source, SourcePosition
+
+FIRST_OFFSET = re.compile(r"^(.*)-(\d+) -> (\d+)$")
+"""Topic, partition and offset."""
+LOG = logging.getLogger(__name__)
+
+Offsets = Mapping[tuple[str, str], int]
+"""Offsets by topic and partition."""
+
+
+class KafkaPosition(SourcePosition):
+    """Counts the offsets of a Kafka source.
+
+    Args:
+        description: The source's name in progress events.
+        latest: Returns the newest offset that the source has seen, as its JSON value; None if unknown.
+        earliest: Returns the first offset that each partition still holds.
+    """
+
+    reads_all_below_limit = False  # a repeated batch, or one that lost rows, may be small while rows wait
+
+    def __init__(
+        self, description: str, latest: Callable[[], Any] = lambda: None, earliest: Callable[[], Offsets] = dict
+    ) -> None:
+        self._description, self._latest, self._earliest = description, latest, earliest
+
+    @classmethod
+    def of(cls, source: Source) -> KafkaPosition | None:
+        """Return the position of a Kafka source; None for other sources."""
+        if not source.description.startswith("Kafka"):
+            return None
+        if not source.streams:
+            return cls(source.description)
+        stream = source.streams[-1]
+        return cls(source.description, partial(latest_offset, stream), partial(earliest_offsets, stream))
+
+    def after(self, progress: Progress) -> Position:
+        """Return the position as of when the batch was planned."""
+        start, end = _offsets(progress.get("startOffset")), _offsets(progress.get("endOffset"))
+        position, rows = _position(start, end, _offsets(progress.get("latestOffset"))), progress.get("numInputRows")
+        if not position.read or rows is None or int(rows) >= position.read:
+            return position
+        # fewer rows than offsets: transactions and compaction leave such gaps, and so does retention
+        first, start = self._earliest(), start or {}
+        if not any(min(n, first.get(k, 0)) > start.get(k, 0) for k, n in (end or {}).items()):
+            return position
+        LOG.warning(
+            "%s: Kafka deleted rows before they were read. The arrival rate of this batch is unknown; counting "
+            "continues with the next batch",
+            self._description,
+        )
+        return UNKNOWN
+
+    def at_rest(self, end: Any) -> Position:
+        """Return the position as of the last trigger. Below ``minOffsetsPerTrigger``, rows wait without a batch."""
+        return _position(None, _offsets(end), _offsets(self._latest()))
+
+
+def latest_offset(stream: Any) -> Any:
+    """Return the end of a Kafka source's topics as the source last saw it; None if it has not looked.
+
+    A source checks at each trigger, even if it then starts no batch.
+
+    Args:
+        stream: Spark's own source.
+    """
+    offset = stream.reportLatestOffset()
+    return None if offset is None else json.loads(offset.json())
+
+
+def earliest_offsets(stream: Any) -> Offsets:
+    """Return the first offset that a Kafka source's broker still holds, by topic and partition.
+
+    This asks the broker. Empty if the source cannot be asked from a second thread.
+
+    Args:
+        stream: Spark's own source, of a query that has planned a batch.
+    """
+    if not str(stream.toString()).startswith("KafkaV2"):
+        return {}
+    reader = stream.kafkaOffsetReader()
+    if str(reader.getClass().getSimpleName()) != "KafkaOffsetReaderAdmin":
+        return {}
+    lines = str(reader.fetchEarliestOffsets().mkString("\n")).splitlines()
+    return {(m[1], m[2]): int(m[3]) for m in map(FIRST_OFFSET.match, lines) if m}
+
+
+def _position(start: Offsets | None, end: Offsets | None, latest: Offsets | None) -> Position:
+    if end is None or latest is None or not end.keys() <= latest.keys():
+        return UNKNOWN  # a partition without metadata may have rows
+    read = None if start is None else sum(max(0, n - start.get(k, 0)) for k, n in end.items())
+    lag = {"/".join(k): max(0, n - end.get(k, 0)) for k, n in latest.items()}
+    return Position(sum(lag.values()), sum(latest.values()), read, ArrivalBasis.PLANNED, lag)
+
+
+def _offsets(value: object) -> Offsets | None:
+    if not isinstance(value, Mapping):
+        return None
+    return {(topic, part): int(n) for topic, parts in value.items() for part, n in parts.items()}
