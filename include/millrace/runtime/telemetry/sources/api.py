@@ -2,7 +2,7 @@
 
 A kind of source is a function, usually a class method ``of``. It takes a :class:`Source` and returns its
 :class:`SourcePosition`, or None if the source is of another kind. :mod:`millrace.runtime.telemetry.sources.kinds` lists
-the kinds.
+the kinds, and ``docs/add_source.md`` shows a complete example.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Source:
         gateway: Py4J's gateway of the session; None if only the offsets of a batch are to be counted.
         limit: Maximum rows per batch: ``inf`` if unlimited, None if limited but not in rows, ``nan`` if unknown.
         interval_s: Minimum time between two expensive checks, seconds.
-        kept: What the query's sources keep for its next run in this driver. Keys start with the description.
+        kept: Counts of the query's sources that its next run in this driver continues. Keys start with the description.
     """
 
     description: str
@@ -94,7 +94,7 @@ class SourcePosition(ABC):
         Called up to once per second, also while a batch runs.
 
         Args:
-            end: Where the newest batch ended: the offset's JSON value, or None.
+            end: Offset at which the newest batch ended, as its JSON value; None if unknown.
         """
 
 
