@@ -106,8 +106,13 @@ LIVE = (
     ),
     Claim(
         "Batch time with telemetry, relative to none",
-        "./millrace bench telemetry",
+        "./millrace bench telemetry --scenario backlog",
         *("telemetry", "stateful backlog, 2 slots", "with/without", "time"),
+    ),
+    Claim(
+        "Fixed cost of a batch, relative to plain spark-submit",
+        "./millrace bench telemetry --scenario fixed_cost",
+        *("telemetry", "fixed cost of a batch, 2 slots", "millrace/plain spark-submit, tuned", "batch"),
     ),
     Claim(
         "Start of the local stack",

@@ -33,7 +33,7 @@ LIMIT = 1.05
 RESAMPLES, SEED = 5000, 7
 
 
-def run(quick: bool) -> list[Record]:
+def measure(quick: bool) -> list[Record]:
     """Measure throughput with and without telemetry, and the time per event.
 
     Args:
@@ -121,11 +121,11 @@ def _drive(folder: Path, pairs: int) -> None:
     names = ("with", "without", "with_cpu_s", "without_cpu_s", "event_s", "event_cpu_s")
     times: dict[str, list[float]] = {name: [] for name in names}
     host = HostCpu()
-    measure = TelemetryListener.onQueryProgress
+    on_progress = TelemetryListener.onQueryProgress
 
     def timed(self: TelemetryListener, event: Any) -> None:
         wall_s, cpu_s = time.perf_counter(), time.thread_time()
-        measure(self, event)
+        on_progress(self, event)
         times["event_s"].append(time.perf_counter() - wall_s)
         times["event_cpu_s"].append(time.thread_time() - cpu_s)
 

@@ -98,7 +98,7 @@ def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
             merged |= local_executor_conf(options.conf, (script_path(app).parent, SOURCES))
     elif submit.master == LOCAL:
         merged["spark.authenticate"] = "true"  # it listens on a port and generates its own secret
-    else:  # deployed by a release up to 0.1
+    else:  # a benchmark's rival, whose executors Spark manages
         merged["spark.cores.max"] = str(app.slots)
     for key, value in submit.conf.items():
         merged[key] = f"{merged[key]}{JOINED[key]}{value}" if key in JOINED and key in merged else value

@@ -19,7 +19,7 @@ from millrace.model.errors import MillraceError
 from millrace.places import REPO
 
 ALL = "all"
-FILES = ("capacity", "stack", "telemetry")
+FILES = ("capacity", "stack")
 """Benchmarks that are a single module; the others are packages."""
 WIDTH = 120
 """Columns of the tables if the output is not a terminal."""
