@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from millrace.lake.newest_rows import RowQuery, read_recent
 from millrace.lake.row_codec import partition_flow_from_row, partition_run_from_row
@@ -26,8 +27,7 @@ def partition_runs(lake: Lake, pipeline: str, since: datetime) -> list[Partition
     Raises:
         MillraceError: If the table's log cannot be read.
     """
-    rows = read_recent(lake, RowQuery(RUNS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
-    return [partition_run_from_row(row) for row in rows if row["time"] >= since]
+    return [partition_run_from_row(row) for row in _rows(lake, RUNS, pipeline, since)]
 
 
 def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[PartitionFlow]:
@@ -41,5 +41,9 @@ def partition_flows(lake: Lake, pipeline: str, since: datetime) -> list[Partitio
     Raises:
         MillraceError: If the table's log cannot be read.
     """
-    rows = read_recent(lake, RowQuery(FLOWS, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
-    return [partition_flow_from_row(row) for row in rows if row["time"] >= since]
+    return [partition_flow_from_row(row) for row in _rows(lake, FLOWS, pipeline, since)]
+
+
+def _rows(lake: Lake, table: str, pipeline: str, since: datetime) -> list[dict[str, Any]]:
+    rows = read_recent(lake, RowQuery(table, pipeline, MOST_ROWS, not_before=since)).rows.to_pylist()
+    return [row for row in rows if row["time"] >= since]

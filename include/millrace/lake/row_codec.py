@@ -97,8 +97,8 @@ def partition_flow_from_row(row: Mapping[str, Any]) -> PartitionFlow:
 
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return a Decision as a row of ``control/decisions``; nested contracts as JSON."""
-    row = {**_columns(decision), "action": decision.action.value}
-    row = {name: value for name, value in row.items() if name not in _OF_RUNS}
+    row = {name: value for name, value in _columns(decision).items() if name not in _OF_RUNS}
+    row["action"] = decision.action.value
     nested = {name: None if row[name] is None else to_json(row[name]) for name in _DECISION_JSON}
     return {**row, **nested}
 
