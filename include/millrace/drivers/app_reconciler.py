@@ -39,7 +39,7 @@ class AppReconciler:
         hang_deadline_s: Longest time in which a ready driver may show no progress, seconds.
         clock: Returns the current time (UTC).
         launcher: Starts drivers.
-        partitions: Changes the number of the app's state partitions.
+        rescaler: Changes the number of the app's state partitions.
     """
 
     drivers: AppDrivers
@@ -50,7 +50,7 @@ class AppReconciler:
     hang_deadline_s: float
     clock: Callable[[], datetime]
     launcher: Launcher
-    partitions: Rescaler
+    rescaler: Rescaler
 
     def step(self, deployment: Deployment) -> StepResult:
         """Do what is due first."""
@@ -59,7 +59,7 @@ class AppReconciler:
         return replace(step, changes=(*failures, *step.changes))
 
     def _next(self, deployment: Deployment) -> StepResult:
-        unsettled = self.partitions.settle(deployment)
+        unsettled = self.rescaler.settle(deployment)
         if unsettled is not None:
             return unsettled
         live = self.drivers.live()
@@ -68,7 +68,7 @@ class AppReconciler:
             return self._stop(deployment, live)
         content = fingerprint(wanted)
         current = self.drivers.current(live, content)
-        begun = self.partitions.begun(deployment)
+        begun = self.rescaler.begun(deployment)
         self._close_interrupted(current, begun)
         if current is not None:
             return self._keep(deployment, current, [d for d in live if d is not current], content)
@@ -207,8 +207,8 @@ class AppReconciler:
         serving = [d for d in live if d.alive()]
         entry = begun or self._begin(deployment, serving)
         number = entry.generation or 0
-        if self.partitions.due(wanted):
-            unfinished = self.partitions.change(deployment, wanted, entry, serving)
+        if self.rescaler.due(wanted):
+            unfinished = self.rescaler.change(deployment, wanted, entry, serving)
             if unfinished is not None:
                 return unfinished
             serving = []

@@ -189,5 +189,5 @@ class Reconciler:
             hang_deadline_s=spec.hang_deadline_s,
             clock=self._clock,
             launcher=self._launcher,
-            partitions=Rescaler(drivers, log, self._launcher, hand_over, quota, self._clock),
+            rescaler=Rescaler(drivers, log, self._launcher, hand_over, quota, self._clock),
         )
