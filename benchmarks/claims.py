@@ -11,7 +11,7 @@ class Claim:
     """A figure that a buyer asks about. All its records are of one scenario.
 
     Attributes:
-        text: What was measured; ``{n}`` becomes the number of measurements.
+        text: The figure in words; ``{n}`` becomes the number of measurements.
         command: Measures it.
         area: The benchmark.
         scenario: The scenario.
@@ -120,7 +120,7 @@ LIVE = (
         *("stack", "later start", "millrace", "healthy in"),
     ),
     Claim(
-        "Predicted throughput, relative to the measured one",
+        "Predicted throughput, relative to the measurement",
         "./millrace bench capacity",
         *("capacity", "p = 4", "millrace", "predicted / measured"),
         rivals={"rows per batch duration": ("rows / duration", "predicted / measured")},

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from benchmarks.claims import LIVE, SIMULATED, Claim
 from benchmarks.misses import LOSSES, REASONS, Loss, Missed
-from benchmarks.record import Record, read, shown
+from benchmarks.record import Record, grouped, read, shown
 from millrace.model.errors import MillraceError
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
@@ -67,10 +67,7 @@ def document(
 
 def _by_key(records: Sequence[Record]) -> dict[Key, list[Record]]:
     """Return the records of each figure, one per seed, the usual seed first."""
-    found: dict[Key, list[Record]] = {}
-    for r in sorted(records, key=lambda r: r.seed):
-        found.setdefault((r.bench, r.scenario, r.method, r.figure), []).append(r)
-    return found
+    return grouped(sorted(records, key=lambda r: r.seed), lambda r: (r.bench, r.scenario, r.method, r.figure))
 
 
 def _of(found: Mapping[Key, list[Record]], key: Key) -> list[Record]:

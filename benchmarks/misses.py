@@ -14,7 +14,7 @@ class Loss:
     """A missed target that a buyer should know about.
 
     Attributes:
-        text: What was measured, in words.
+        text: The figure in words.
         missed: The benchmark, its scenario, the figure.
         method: Whose figure.
     """

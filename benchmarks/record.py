@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rich.table import Table
 
 from millrace.atomic_file import write_atomically
 from millrace.model.errors import MillraceError
+
+K = TypeVar("K", bound=Hashable)
 
 UNITS = {"1": "", "ratio": "", "1/tuning": "", "us": "µs"}
 """How documents show units, if not as recorded."""
@@ -97,6 +100,14 @@ def percentiles(
         target, holds = (None, None) if limit is None else at_most(value, limit)
         records.append(Record(bench, scenario, method, named, value, "s", n=len(times_s), target=target, holds=holds))
     return records
+
+
+def grouped(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
+    """Return records by their key, both in the order in which they first appear."""
+    groups: dict[K, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
 
 
 def at_most(value: float, limit: float) -> tuple[str, bool]:

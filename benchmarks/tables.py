@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from html import escape
 from pathlib import Path
 
 from benchmarks.misses import REASONS, Missed
-from benchmarks.record import Record, shown
+from benchmarks.record import Record, grouped, shown
 
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem 2rem }
@@ -27,11 +27,11 @@ def write_tables(records: Sequence[Record], folder: Path, reasons: Mapping[Misse
 
     Args:
         records: All records.
-        folder: Where to; created if missing.
+        folder: Target folder; created if missing.
         reasons: Why figures miss their targets.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    benches = _by(records, lambda r: r.bench)
+    benches = grouped(records, lambda r: r.bench)
     for bench, of_bench in benches.items():
         (folder / f"{bench}.html").write_text(_page(bench, _scenarios(of_bench)), encoding="utf-8")
         with (folder / f"{bench}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -43,13 +43,6 @@ def write_tables(records: Sequence[Record], folder: Path, reasons: Mapping[Misse
     (folder / "index.html").write_text(_page("All figures", index), encoding="utf-8")
 
 
-def _by(records: Iterable[Record], key: Callable[[Record], str]) -> dict[str, list[Record]]:
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups
-
-
 def _page(title: str, lines: Iterable[str]) -> str:
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     return "\n".join([head, f"<h1>{title}</h1>", *lines, "</html>", ""])
@@ -58,13 +51,13 @@ def _page(title: str, lines: Iterable[str]) -> str:
 def _scenarios(records: Sequence[Record]) -> list[str]:
     """Return a table for each scenario: a row per figure and a column per method."""
     lines = ["<p>Red figures miss their target. Small print: the target, and figures of other seeds.</p>"]
-    for scenario, of_scenario in _by(records, lambda r: r.scenario).items():
+    for scenario, of_scenario in grouped(records, lambda r: r.scenario).items():
         when = ", ".join(sorted({r.measured for r in of_scenario if r.measured}))
         lines += [f'<h2 id="{escape(scenario)}">{escape(scenario)}</h2>', f"<p>Measured: {when or 'unknown'}</p>"]
-        methods = _by(of_scenario, lambda r: r.method)
+        methods = grouped(of_scenario, lambda r: r.method)
         rows = []
-        for figure, of_figure in _by(of_scenario, lambda r: r.figure).items():
-            cells = _by(of_figure, lambda r: r.method)
+        for figure, of_figure in grouped(of_scenario, lambda r: r.figure).items():
+            cells = grouped(of_figure, lambda r: r.method)
             rows.append([escape(figure), *(_cell(cells.get(method, [])) for method in methods)])
         lines += _table(["figure", *map(escape, methods)], rows)
     return lines
@@ -86,7 +79,7 @@ def _marked(r: Record) -> str:
 def _missed(records: Sequence[Record], reasons: Mapping[Missed, str]) -> list[str]:
     """Return the table of figures that miss their target with some seed."""
     rows = []
-    for of_figure in _by(records, lambda r: f"{r.bench}\n{r.scenario}\n{r.method}\n{r.figure}").values():
+    for of_figure in grouped(records, lambda r: (r.bench, r.scenario, r.method, r.figure)).values():
         if any(r.holds is False for r in of_figure):
             r = of_figure[0]
             link = f'<a href="{r.bench}.html#{escape(r.scenario)}">{r.bench}: {escape(r.scenario)}</a>'
