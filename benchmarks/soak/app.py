@@ -142,7 +142,7 @@ class EndlessApp:
         executors, state = CountedExecutors(content.executors, lambda: self.now), CountedState(self)
         self.agent = ExecutorAgent(
             self.spec.app, first.version, content, self._newest, executors, state, [IdleQuery()], self._carried_out,
-            lambda _lifetime, _number: None,
+            lambda _lifetime, _number: None, lambda executors, _running: {executor.id for executor in executors},
         )  # fmt: skip
         self._record(first, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
 
 from benchmarks.record import Record
@@ -21,4 +22,5 @@ def run(quick: bool, scenarios: Collection[str] = tuple(SCENARIOS)) -> list[Reco
     Raises:
         RuntimeError: If a driver does not start, or ends with an error.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     return [record for name, measure in MEASURE.items() if name in scenarios for record in measure(quick)]

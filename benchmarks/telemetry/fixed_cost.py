@@ -26,8 +26,10 @@ from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.pipeline import LIMIT_S, READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, source_of
 from benchmarks.record import Record, at_most, median
+from millrace.drivers.executor_conf import login
 from millrace.drivers.submit import DEFAULTS
 from millrace.environment import spark_env
+from millrace.model.master import EMBEDDED
 from millrace.model.submit_options import conf_words
 
 BENCH, SCENARIO = "telemetry", "fixed cost of a batch, 2 slots"
@@ -47,6 +49,8 @@ EVENT_LOG = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
+NEEDED = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.ui.enabled")
+"""Those of Millrace's settings without which the script does not run, or needs a port."""
 PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
 
@@ -87,6 +91,7 @@ def _batches_s(cluster: Cluster, method: str, number: int, batches: int) -> list
     events = pipeline.home.root / "events"
     events.mkdir()
     conf = {**EVENT_LOG, "spark.eventLog.dir": events.as_uri()}
+    commits = pipeline.home.root / "data" / "checkpoints" / "delays" / "commits"
     feed = Feed(source_of(pipeline.home), flight_rows(1))
     feed.commit(1)
     running = (
@@ -96,18 +101,22 @@ def _batches_s(cluster: Cluster, method: str, number: int, batches: int) -> list
     )
     with running as ended:
 
-        def await_batches(count: int) -> None:
-            limit_s = LIMIT_S + MOST_S * count
-            wait_until(lambda: ended() or len(durations_s(events)) >= count, f"{count} batches", limit_s, READ_S)
+        def await_batch(number: int) -> None:
+            limit_s = LIMIT_S + MOST_S * batches
+            wait_until(lambda: ended() or _last_batch(commits) >= number, f"batch {number}", limit_s, READ_S)
             if ended():
                 raise RuntimeError(f"the driver ended: {pipeline.log('plain.log')}")
 
         with feed.at(lambda _second: RATE_ROWS_PER_S):
-            await_batches(1)
+            await_batch(0)
             time.sleep(WARM_S)
-            cold = len(durations_s(events))
-            await_batches(cold + batches)
-        return durations_s(events)[cold:]
+            cold = _last_batch(commits)
+            await_batch(cold + batches)
+    return durations_s(events, cold + 1)
+
+
+def _last_batch(commits: Path) -> int:
+    return max((int(path.name) for path in commits.glob("*") if path.name.isdigit()), default=-1)
 
 
 @contextmanager
@@ -124,26 +133,21 @@ def _plain(pipeline: Pipeline, conf: Mapping[str, str], tuned: Mapping[str, str]
     """Run the script as its user would: the same executors and the user's own settings, the rest is Spark's."""
     spec, app = pipeline.spec, pipeline.first.apps[pipeline.spec.app]
     assert app.executor is not None
-    log = pipeline.home.logs / "plain.log"
+    options, log = pipeline.cluster.submit_options(pipeline.home), pipeline.home.logs / "plain.log"
     settings = {
-        "spark.driver.extraClassPath": spark_env.class_path(),
-        "spark.executor.extraClassPath": spark_env.class_path(),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        **{key: value for key, value in options.conf.items() if not key.endswith("JavaOptions")},
+        "spark.executor.extraClassPath": options.conf["spark.driver.extraClassPath"],
         "spark.executor.cores": str(app.executor.cores),
         "spark.executor.memory": f"{app.executor.memory_mb}m",
         "spark.cores.max": str(app.slots),
         "spark.default.parallelism": str(app.max_parallelism),
         "spark.sql.shuffle.partitions": str(app.max_parallelism),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.ui.enabled": "false",
+        **{key: DEFAULTS[key] for key in NEEDED},
         **tuned,
         **spec.submit.conf,
         **conf,
     }
-    argv = [str(spark_env.spark_submit()), "--master", pipeline.cluster.address]
-    argv += ["--properties-file", str(spark_env.driver_properties(pipeline.home)), "--load-spark-defaults"]
+    argv = [str(options.spark_submit), "--master", pipeline.cluster.address, *login(options, EMBEDDED)]
     argv += ["--driver-memory", f"{app.memory_mb}m", *conf_words(settings), app.script, *app.args]
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -158,18 +162,18 @@ def _plain(pipeline: Pipeline, conf: Mapping[str, str], tuned: Mapping[str, str]
         wait_until(lambda: not pipeline.cluster.executors.alive(), "executors that end with their driver")
 
 
-def durations_s(events: Path) -> list[float]:
+def durations_s(events: Path, first: int) -> list[float]:
     """Return the durations of the batches with rows, seconds, in order.
 
     Args:
-        events: Folder of the event log of one application. Its last line may be unfinished.
+        events: Folder of the event log of one application.
+        first: Number of the first batch that counts.
     """
     found = []
     for log in (path for path in events.iterdir() if path.is_file()):
         for line in log.read_text(encoding="utf-8").splitlines():
-            if line.startswith(f'{{"Event":"{PROGRESS}"') or line.startswith(f'{{"Event": "{PROGRESS}"'):
-                with suppress(json.JSONDecodeError):
-                    progress = json.loads(line)["progress"]
-                    if any(source["numInputRows"] for source in progress["sources"]):
-                        found.append(progress["durationMs"]["triggerExecution"] / 1000)
+            if line.replace(" ", "", 1).startswith(f'{{"Event":"{PROGRESS}"'):
+                progress = json.loads(line)["progress"]
+                if progress["batchId"] >= first and any(source["numInputRows"] for source in progress["sources"]):
+                    found.append(progress["durationMs"]["triggerExecution"] / 1000)
     return found

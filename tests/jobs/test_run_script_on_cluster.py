@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from millrace.lake.partition_runs import partition_runs
 from millrace.lake.store import Lake
 from millrace.model.deployment import ExecutorSize
 from millrace.run_folder.driver_records import DriverState
+from millrace.runtime.agent.executor_warm_up import JOB
 from tests.jobs.driving import Driving, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -81,11 +83,33 @@ def _executors() -> list[psutil.Process]:
     return found
 
 
+def _prepared(events: Path) -> set[str]:
+    """Return the executors on which the job for new executors succeeded."""
+    (log,) = events.iterdir()
+    found = [json.loads(line) for line in log.read_text().splitlines()]
+    stages = {
+        stage
+        for event in found
+        if event["Event"] == "SparkListenerJobStart" and event["Properties"].get("spark.job.description") == JOB
+        for stage in event["Stage IDs"]
+    }
+    ends = [event for event in found if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] in stages]
+    return {end["Task Info"]["Executor ID"] for end in ends if end["Task End Reason"]["Reason"] == "Success"}
+
+
 def test_executors_are_added_removed_and_killed_and_no_row_is_lost(master: str, tmp_path: Path) -> None:
     folder = tmp_path / "counts"
     folder.mkdir()
     # executors on one host read each other's files, unless set to behave like separate hosts
-    conf = {"spark.shuffle.readHostLocalDisk": "false"}
+    events = tmp_path / "events"
+    events.mkdir()
+    conf = {
+        "spark.shuffle.readHostLocalDisk": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
     driver = Driving(tmp_path, "counts.py", str(folder), executor=ExecutorSize(1, 512), master=master, conf=conf)
     before = {process.pid for process in _executors()}
 
@@ -117,6 +141,7 @@ def test_executors_are_added_removed_and_killed_and_no_row_is_lost(master: str, 
         assert driver.process.wait() == 0, driver.log.read_text()[-3000:]
     finally:
         driver.process.kill()
+    assert _prepared(events) >= {"2", "3"}  # those that came while the query ran
     numbers = _batches(folder)
     assert numbers == list(range(len(numbers)))
     for number in (numbers[0], numbers[len(numbers) // 2], numbers[-1]):

@@ -105,6 +105,7 @@ class Driver:
         from millrace.runtime.agent.agent import ExecutorAgent
         from millrace.runtime.agent.allocation import Allocation, Lifetime
         from millrace.runtime.agent.contingencies import Contingencies
+        from millrace.runtime.agent.executor_warm_up import ExecutorWarmUp, job_on_executors
         from millrace.runtime.agent.placement import StatePlacement
 
         a, lake = self.arguments, Lake(self.arguments.lake)
@@ -141,7 +142,8 @@ class Driver:
         read = DeploymentFollower(lake, a.pipeline).read
         parts = (Allocation(spark), StatePlacement(spark), self._gate.queries)
         contingencies = Contingencies(a.app, telemetry.watch, DecisionStore(lake), DeploymentStore(lake))
-        ExecutorAgent(a.app, a.version, content, read, *parts, report, note, contingencies.step).start()
+        ready = ExecutorWarmUp(job_on_executors(spark, content.slots_per_executor, self._gate.queries)).ready
+        ExecutorAgent(a.app, a.version, content, read, *parts, report, note, ready, contingencies.step).start()
 
     def _listen(self, spark: SparkSession) -> None:
         from millrace.runtime.journal_listener import JournalListener

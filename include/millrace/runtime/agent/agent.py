@@ -2,11 +2,11 @@
 
 This includes what Deployments plan for more arrival: :mod:`.contingencies`.
 
-The agent sees a change within a second. New executors get their share of the state partitions with the next batch:
-the share in the Deployment's placement, or else an even one. Executors that leave first lose their state partitions,
-so that no task waits for them, and then hand over their other blocks. The cluster manager replaces a lost executor,
-and the agent picks up the replacement. No query waits for any of this: the agent runs in its own thread and retries
-whatever fails.
+The agent sees a change within a second. New executors are prepared first (:mod:`.executor_warm_up`). Then they get
+their share of the state partitions: the one in the Deployment's placement, or else an even one. Executors that leave
+first lose their state partitions, so that no task waits for them, and then hand over their other blocks. The cluster
+manager replaces a lost executor, and the agent picks up the replacement. No query waits for any of this: the agent runs
+in its own thread and retries whatever fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,9 @@ Report = Callable[[int, int], None]
 Note = Callable[[Lifetime, int | None], None]
 """Takes an executor that registered or ended, and its number."""
 
+Ready = Callable[[Sequence[Executor], bool], Collection[str]]
+"""Returns the ids of the executors that may have state partitions; also takes whether a query runs."""
+
 
 @dataclass(frozen=True)
 class _Wait:
@@ -77,6 +80,7 @@ class ExecutorAgent:
         queries: Live list of the script's queries.
         report: Called with what has been carried out.
         note: Called with executors that registered or ended.
+        ready: Called in each step with the registered executors.
         contingencies: Carries out plans for more arrival; called in each step.
     """
 
@@ -91,11 +95,12 @@ class ExecutorAgent:
         queries: Sequence[Any],
         report: Report,
         note: Note,
+        ready: Ready,
         contingencies: Callable[[Deployment | None], bool] = lambda newest: False,
     ) -> None:
         self._app, self._read = app, read
         self._allocation, self._placement, self._queries = allocation, placement, queries
-        self._report, self._note, self._contingencies = report, note, contingencies
+        self._report, self._note, self._contingencies, self._ready = report, note, contingencies, ready
         self._noted: dict[str, Lifetime] = {}
         self._noted_s = time.monotonic()
         self._numbers = ExecutorNumbers()
@@ -123,10 +128,11 @@ class ExecutorAgent:
         self._note_lifetimes({executor.id for executor in registered})
         wanted = content.executors
         stay = staying(executors, content.placement, wanted)
-        kept = {number: executor for number, executor in executors.items() if number in stay}
         leaving = [executor for number, executor in executors.items() if number not in stay]
         self._request(wanted + len(leaving))
         queries = [query for query in list(self._queries) if query.isActive]
+        ready = self._ready(registered, bool(queries))
+        kept = {number: executor for number, executor in executors.items() if number in stay and executor.id in ready}
         batches = self._placement.batches(queries)
         if kept and self._placed != (kept, batches, content.placement):
             if self._place(kept, queries):
@@ -136,7 +142,8 @@ class ExecutorAgent:
             self._let_go(leaving, queries, batches)
         if len(executors) == wanted:
             self._drain = None
-        self._report_slots(len(executors), wanted, self._holds(queries, batches))
+        if len(kept) == len(stay):  # batches before that do not show what the new slots can do
+            self._report_slots(len(executors), wanted, self._holds(queries, batches))
 
     def _run(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -113,6 +114,7 @@ class World:
     reports: list[tuple[int, int]] = field(default_factory=list)
     notes: list[tuple[Lifetime, int | None]] = field(default_factory=list)
     broken: bool = False
+    cold: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         def report(version: int, slots: int) -> None:
@@ -122,7 +124,10 @@ class World:
             self.notes.append((lifetime, executor))
 
         parts: tuple[Any, Any] = (self.cluster, self.state)
-        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, note)
+        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, note, self.ready)
+
+    def ready(self, executors: Sequence[Executor], running: bool) -> set[str]:
+        return {executor.id for executor in executors} - self.cold
 
     def read(self) -> Deployment | None:
         if self.broken:
@@ -161,6 +166,22 @@ def test_new_executors_get_their_share_of_the_state() -> None:
     world.cluster.come()
     world.agent.step()
     assert world.loads() == [2, 2, 2, 2]
+
+
+def test_new_executors_get_no_state_and_do_not_count_until_they_are_ready() -> None:
+    world = World(cold={"2", "3"})
+    world.agent.step()
+    world.deploy(4)
+    world.agent.step()
+    world.cluster.come()
+    world.agent.step()
+    assert world.loads() == [4, 4, 0, 0] and world.reports == []
+    world.cold.clear()
+    world.agent.step()
+    assert world.loads() == [2, 2, 2, 2]
+    world.state.batch += 2
+    world.agent.step()
+    assert world.reports[-1] == (2, 4)
 
 
 def test_task_that_reports_itself_is_overruled_after_its_batch() -> None:

@@ -1,0 +1,121 @@
+"""Prepares new executors for a query before they get any of its state.
+
+An executor that has just started loads and compiles its classes and starts its Python workers with its first tasks. On
+a busy host that makes the first batch after a scale-up several times as long as a warm one. A small job whose tasks
+prefer the new executors does this work while the running batch goes on without them.
+
+Tasks of the running batch that wait for a slot still start on a new executor at once: Spark offers no way to hold them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from millrace.model.failure import reason
+from millrace.runtime.agent.allocation import Executor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = logging.getLogger(__name__)
+LIMIT_S = 15.0
+"""Longest time that a new executor is kept from state partitions. A cold executor is better than none."""
+JOB = "Millrace prepares new executors"
+PYTHON_NODES = ("Python", "InPandas", "InArrow")
+"""Parts of the names of a plan's nodes that use Python workers."""
+
+Prepare = Callable[[Sequence[Executor]], None]
+
+
+class ExecutorWarmUp:
+    """Prepares executors that register while queries run.
+
+    Args:
+        prepare: Runs the job on executors and returns when it has ended.
+        limit_s: Longest time that an executor counts as cold, seconds.
+    """
+
+    def __init__(self, prepare: Prepare, limit_s: float = LIMIT_S) -> None:
+        self._prepare, self._limit_s = prepare, limit_s
+        self._known: set[str] = set()
+        self._cold_until_s: dict[str, float] = {}
+
+    def ready(self, executors: Sequence[Executor], running: bool) -> set[str]:
+        """Return the ids of the executors that may have state partitions, and start to prepare new ones.
+
+        Args:
+            executors: All registered executors.
+            running: Whether a query runs. Before the first one nothing is known of what it needs.
+        """
+        now, ids = time.monotonic(), {executor.id for executor in executors}
+        new = [executor for executor in executors if executor.id not in self._known]
+        self._known = ids
+        if running and new:
+            self._cold_until_s |= {executor.id: now + self._limit_s for executor in new}
+            threading.Thread(target=self._work, args=(new,), name="millrace-executor-warm-up", daemon=True).start()
+        cold = {id for id, until_s in list(self._cold_until_s.items()) if now < until_s}
+        return ids - cold
+
+    def _work(self, executors: Sequence[Executor]) -> None:
+        try:
+            self._prepare(executors)
+        except Exception as error:  # an executor that left, a session that ends: the query must not notice
+            LOG.info("Executors start cold: %s", reason(error))
+        for executor in executors:
+            self._cold_until_s.pop(executor.id, None)
+
+
+def job_on_executors(spark: SparkSession, tasks: int, queries: Sequence[Any]) -> Prepare:
+    """Return a function that runs the job.
+
+    Args:
+        spark: Any session of the application.
+        tasks: Tasks that an executor runs at the same time, >= 1.
+        queries: Live list of the script's queries. Python workers start if one of them uses Python.
+    """
+
+    def prepare(executors: Sequence[Executor]) -> None:
+        run_on(spark, executors, tasks, python=any(uses_python(query) for query in list(queries)))
+
+    return prepare
+
+
+def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, python: bool) -> None:
+    """Run tasks that use generated code and, if asked, Python workers, on certain executors.
+
+    Args:
+        spark: Any session of the application.
+        executors: Where the tasks run if slots are free there within ``spark.locality.wait.process``.
+        tasks: Number of tasks per executor.
+        python: Whether the tasks use Python workers.
+    """
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    context: Any = spark.sparkContext
+    jvm, session = context._jvm, spark.newSession()
+    values = context._gateway.new_array(jvm.Object, 1)
+    values[0] = 1
+    row = jvm.org.apache.spark.sql.RowFactory.create(values)
+    places = [f"executor_{executor.host}_{executor.id}" for executor in executors for _ in range(tasks)]
+    pinned = [jvm.scala.Tuple2(row, jvm.PythonUtils.toSeq([place])) for place in places]
+    rows = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(pinned), jvm.scala.reflect.ClassTag.Any())
+    schema = StructType([StructField("id", IntegerType())])
+    java_schema = session._jsparkSession.parseDataType(schema.json())
+    frame = DataFrame(session._jsparkSession.createDataFrame(rows, java_schema), session)
+    if python:  # a lambda travels by value: the workers need none of our modules
+        frame = frame.mapInPandas(lambda frames: frames, schema)
+    context.setLocalProperty("spark.job.description", JOB)
+    frame.sortWithinPartitions("id").write.format("noop").mode("overwrite").save()
+
+
+def uses_python(query: Any) -> bool:
+    """Return whether a query's newest batch used Python workers, or may have used them in ``foreachBatch``."""
+    execution = query._jsq.streamingQuery()
+    last = execution.lastExecution()
+    plan = "" if last is None else str(last.executedPlan())
+    return "ForeachBatch" in str(execution.sink()) or any(node in plan for node in PYTHON_NODES)
