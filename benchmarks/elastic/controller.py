@@ -28,7 +28,6 @@ from millrace.lake.commit_follower import CommitFollower
 from millrace.lake.control_tables import ControlTables
 from millrace.model.deployment import Deployment
 from millrace.model.errors import Conflict, NotReady, Settled
-from millrace.model.protocols import Reconciler
 from millrace.model.spec import PipelineSpec
 from millrace.wiring import control_loop, control_tables, reconciler_for
 
@@ -69,7 +68,7 @@ def ratio_policy(spec: PipelineSpec, trigger_s: float) -> Callable[[], None]:
         batches = [b for b in sound(read_batches(tables.lake, spec.name, spec.app, since)) if b.time > began]
         ratio = fmean(b.duration_s for b in batches) / trigger_s if batches else 0.0
         slots = size * executors_for(ratio, app.executors, spec.slots.min // size, spec.slots.max // size)
-        _resize(spec, tables, reconciler, latest, slots, f"ratio {ratio:.2f}")
+        _resize(spec, tables, reconciler.reconcile, latest, slots, f"ratio {ratio:.2f}")
 
     return evaluate_ratio
 
@@ -89,13 +88,18 @@ def hpa_policy(spec: PipelineSpec, target: float) -> Callable[[], None]:
         if latest is None or not latest.running:
             return
         executors = rule.executors_for(since, used, latest.apps[spec.app].executors)
-        _resize(spec, tables, reconciler, latest, size * executors, f"{used:.2f} cores used")
+        _resize(spec, tables, reconciler.reconcile, latest, size * executors, f"{used:.2f} cores used")
 
     return look
 
 
 def _resize(
-    spec: PipelineSpec, tables: ControlTables, reconciler: Reconciler, latest: Deployment, slots: int, reason: str
+    spec: PipelineSpec,
+    tables: ControlTables,
+    reconcile: Callable[[], object],
+    latest: Deployment,
+    slots: int,
+    reason: str,
 ) -> None:
     app = latest.apps[spec.app]
     LOG.info("%s: %d to %d slots", reason, app.slots, slots)
@@ -103,7 +107,7 @@ def _resize(
         tables.deployments.commit(
             replace(latest, apps={spec.app: replace(app, slots=slots)}, reason=reason), latest.version
         )
-        reconciler.reconcile()
+        reconcile()
 
 
 def follow(spec: PipelineSpec, evaluate: Callable[[], None]) -> None:
