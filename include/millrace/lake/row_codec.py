@@ -14,6 +14,7 @@ from millrace.model.signals import Observation
 from millrace.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, OperatorBatch, PartitionFlow, PartitionRun
 
 _BATCH_COLUMNS = tuple(f.name for f in dataclasses.fields(BatchMetrics))
+_BATCH_MAPS = tuple(f.name for f in dataclasses.fields(BatchMetrics) if str(f.type).startswith("Mapping"))
 _OPERATOR_COLUMNS = tuple(f.name for f in dataclasses.fields(OperatorBatch))
 _PARTITION_RUN_COLUMNS = tuple(f.name for f in dataclasses.fields(PartitionRun))
 _FLOW_COLUMNS = {
@@ -32,7 +33,7 @@ _OF_RUNS = ("models", "mlflow_run_id")
 def batch_row(batch: BatchMetrics) -> dict[str, Any]:
     """Return a batch as a row of ``telemetry/batches``."""
     operators = [_columns(operator) for operator in batch.operators]
-    maps = {"durations_ms": dict(batch.durations_ms), "lag": dict(batch.lag)}
+    maps = {name: dict(getattr(batch, name)) for name in _BATCH_MAPS}
     return {**_columns(batch), **maps, "operators": operators}
 
 
@@ -44,7 +45,7 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     values = {name: row[name] for name in _BATCH_COLUMNS if name in row}
     operators = ({name: operator.get(name) for name in _OPERATOR_COLUMNS} for operator in row.get("operators") or ())
     values["operators"] = tuple(OperatorBatch(**operator) for operator in operators)
-    values |= {name: dict(row.get(name) or {}) for name in ("durations_ms", "lag")}
+    values |= {name: dict(row.get(name) or {}) for name in _BATCH_MAPS}
     basis = row.get("arrival_basis")
     values["arrival_basis"] = None if basis is None else ArrivalBasis(basis)
     return BatchMetrics(**values)

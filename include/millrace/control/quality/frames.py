@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
 from millrace.lake.rows_since import NewRows, expected_types
+from millrace.lake.telemetry_schemas import LATER_COLUMNS
 from millrace.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ QUERY = ["app", "query", "epoch"]
 BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far a row's time may be ahead of this clock."""
-
-LATER_COLUMNS = frozenset({"arrival_basis", "lag", "running_tasks", "trigger_s"})
-"""Columns that drivers of earlier versions, which may keep running for long, do not write."""
 
 OPERATOR_MEASURES = ("tasks", "p", "rows_in", "rows_out", "useful_s")
 

@@ -99,3 +99,36 @@ def batch_metrics(
         arrival_basis=position.basis,
         lag=dict(sorted(position.lag.items(), key=lambda part: -part[1])[:LAG_PARTITIONS]),
     )
+
+
+def marker(
+    last: BatchMetrics, time: datetime, slots: int, durations_ms: Mapping[str, int], position: Position
+) -> BatchMetrics:
+    """Return a row for a time at which no batch ended.
+
+    Args:
+        last: The query's last batch.
+        time: The present (UTC).
+        slots: Tasks that can run at once, >= 1.
+        durations_ms: How long a batch has been running, or nothing.
+        position: Where the query's sources are.
+    """
+    return BatchMetrics(
+        pipeline=last.pipeline,
+        app=last.app,
+        query=last.query,
+        time=time,
+        generation=last.generation,
+        epoch=last.epoch,
+        batch_id=last.batch_id,
+        slots=slots,
+        rows_in=0,
+        durations_ms=durations_ms,
+        backlog_rows=position.backlog,
+        source_end=position.end,
+        state_rows=last.state_rows,
+        state_bytes=last.state_bytes,
+        arrival_basis=position.basis,
+        running_tasks=last.running_tasks,
+        trigger_s=last.trigger_s,
+    )

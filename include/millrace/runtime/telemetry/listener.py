@@ -217,20 +217,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         now: datetime,
     ) -> None:
         """Write a marker: a row for a time at which no batch ended."""
-        marker = replace(
-            last,
-            time=now,
-            slots=self.identity.slots,
-            rows_in=0,
-            rows_out=None,
-            durations_ms=durations_ms,
-            backlog_rows=position.backlog,
-            source_end=position.end,
-            host_cpu_other=None,
-            operators=(),
-            arrival_basis=position.basis,
-            lag={},
-        )
+        marker = batches.marker(last, now, self.identity.slots, durations_ms, position)
         run.marked_at = time.monotonic()
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 

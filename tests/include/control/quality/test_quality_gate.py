@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.control.evaluation import GateResult
-from millrace.control.quality import QualityGate
+from millrace.control.quality import QualityGate, frames
 from millrace.control.quality.docs import EVERY_S, DataDocs
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
@@ -207,7 +207,10 @@ def test_gate_when_a_column_is_missing_or_has_another_type_then_names_it(tmp_pat
     assert any("telemetry/batches.rows_in has another type" in f.sentence for f in result.failures)
 
 
-def test_gate_when_a_driver_of_an_earlier_version_writes_then_passes(tmp_path: Path) -> None:
+def test_gate_when_a_driver_of_an_earlier_version_writes_then_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "LATER_COLUMNS", frozenset({"arrival_basis"}))
     w = world(tmp_path)
     DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
     former = to_arrow(good_rows(1, 30, NOON), TABLES["telemetry/batches"]).drop_columns(["arrival_basis"])
