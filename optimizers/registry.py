@@ -1,12 +1,13 @@
 """Find optimizers by the names in a pipeline's spec.
 
-Parallelism of each operator: ``flow`` is the default. ``conttune`` is the paper's tuner (literal and strong); ``ds2``,
-``dhalion``, ``random`` and ``dragster`` are its rivals. All of them can run live. Placement of key groups: ``albic``.
-Admission of input streams: ``drfm``. Settings of a stream join: ``esj``. Executor memory: ``executor_memory``.
+Parallelism of each operator: ``flow``. Placement of state partitions: ``albic``. Admission of input streams: ``drfm``.
+Settings of a stream join: ``esj``. Executor memory: ``executor_memory``.
 
-To add a tuner, install a package with an entry point in the group ``millrace.optimizers``, named as in specs
-(``docs/optimizers.md``). Optimizers are imported only when they are constructed, because DAG files import this module
-and Airflow parses them.
+Other tuners are in packages with an entry point in the group ``millrace.optimizers``, named as in specs
+(``docs/optimizers.md``). The package ``millrace_rivals``, which is installed with Millrace, has the published tuners
+``conttune``, ``ds2``, ``dhalion``, ``random`` and ``dragster``. All of them can run live.
+
+Optimizers are imported only when they are constructed, because DAG files import this module and Airflow parses them.
 """
 
 from __future__ import annotations
@@ -70,11 +71,6 @@ class Registration:
 
 BUILT_IN = (
     Registration("flow", Role.TUNER, "millrace.optimizers.conttune.flow:Flow"),
-    Registration("conttune", Role.TUNER, "millrace.optimizers.conttune.paper.tuner:ContTune"),
-    Registration("ds2", Role.TUNER, "millrace.optimizers.conttune.rivals.ds2:Ds2"),
-    Registration("dhalion", Role.TUNER, "millrace.optimizers.conttune.rivals.dhalion:Dhalion"),
-    Registration("random", Role.TUNER, "millrace.optimizers.conttune.rivals.random_search:RandomSearch"),
-    Registration("dragster", Role.TUNER, "millrace.optimizers.conttune.rivals.dragster:Dragster"),
     Registration("albic", Role.PLACEMENT, "millrace.optimizers.albic.optimizer:Albic"),
     Registration("drfm", Role.ADMISSION, "millrace.optimizers.drfm.optimizer:Drfm"),
     Registration("esj", Role.JOIN, "millrace.optimizers.esj.optimizer:Esj"),
@@ -84,7 +80,7 @@ BUILT_IN = (
 
 def names() -> tuple[str, ...]:
     """Return the names of all tuners in alphabetical order."""
-    return tuple(sorted({registration.name for registration in _all() if registration.role is Role.TUNER}))
+    return tuple(sorted({registration.name for registration in registered() if registration.role is Role.TUNER}))
 
 
 def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
@@ -98,16 +94,16 @@ def create(name: str, section: Section, role: Role = Role.TUNER) -> Optimizer:
     Raises:
         MillraceError: If the name, an option or a value is unknown, or values contradict each other.
     """
-    registration = next((r for r in _all() if (r.name, r.role) == (name, role)), None)
+    registration = next((r for r in registered() if (r.name, r.role) == (name, role)), None)
     if registration is None:
-        known = sorted({r.name for r in _all() if r.role is role})
+        known = sorted({r.name for r in registered() if r.role is role})
         key = "tuner.name" if role is Role.TUNER else role.value
         raise MillraceError(key, name, ", ".join(known), "Name an optimizer of this list in the spec.")
     return registration.make(section)
 
 
-def _all() -> Iterator[Registration]:
-    """Yield the built-in optimizers, then the tuners of installed packages."""
+def registered() -> Iterator[Registration]:
+    """Yield the built-in optimizers, then the tuners of packages."""
     yield from BUILT_IN
     for entry in entry_points(group=GROUP):
         yield Registration(entry.name, Role.TUNER, entry.value)

@@ -15,6 +15,7 @@ from millrace.places import PACKAGE, REPO, SOURCES
 INSIDE = {f"millrace.{path.stem}" for path in PACKAGE.iterdir() if not path.is_symlink()}
 """The rooms that lie in include/millrace itself."""
 OPTIMIZERS, PLUGINS, JOBS = "millrace.optimizers", "millrace.plugins", "millrace.jobs"
+RIVALS = "millrace_rivals"
 
 # room -> other rooms of the repo that it may import
 MAY_IMPORT = {
@@ -36,10 +37,11 @@ MAY_IMPORT = {
     "millrace.wiring": {*INSIDE - {"millrace.local"}, OPTIMIZERS},
     "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
     OPTIMIZERS: {"millrace.model"},
+    RIVALS: {"millrace.model", OPTIMIZERS},
     JOBS: INSIDE,
     PLUGINS: {*INSIDE - {"millrace.local"}, OPTIMIZERS},
     "millrace.dags": {*INSIDE - {"millrace.local"}, OPTIMIZERS, PLUGINS},
-    "benchmarks": {*INSIDE, OPTIMIZERS, PLUGINS, JOBS},
+    "benchmarks": {*INSIDE, OPTIMIZERS, RIVALS, PLUGINS, JOBS},
 }
 
 # third-party packages that only some rooms may use
@@ -50,11 +52,12 @@ RESERVED = {
     "opentelemetry": {"millrace.reporting"},
     "confluent_kafka": {"millrace.local"},
     "great_expectations": {"millrace.control"},
-    "skopt": {OPTIMIZERS, "millrace.reporting"},
+    "skopt": {OPTIMIZERS, RIVALS, "millrace.reporting"},
     "pyspark": {JOBS, "millrace.runtime", "millrace.joins", "millrace.windows", "millrace.pipelines"},
 }
 PURE = {
     OPTIMIZERS: {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
+    RIVALS: {"numpy", "pydantic", "scipy", "sklearn", "skopt"},
     "millrace.model": {"croniter", "numpy", "pydantic", "pydantic_core"},
 }
 SUITE = f"{OPTIMIZERS}.conformance"
@@ -68,7 +71,11 @@ NOT_OURS = {PACKAGE / "local" / "stack" / "airflow" / "airflow_local_settings.py
 
 
 def _sources() -> Iterator[Path]:
-    for top in (PACKAGE, *(REPO / name for name in ("optimizers", "jobs", "plugins", "dags", "benchmarks"))):
+    for top in (
+        PACKAGE,
+        SOURCES / RIVALS,
+        *(REPO / name for name in ("optimizers", "jobs", "plugins", "dags", "benchmarks")),
+    ):
         yield from sorted(f for f in top.rglob("*.py") if f not in NOT_OURS)
 
 
@@ -95,7 +102,7 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-OURS = {"millrace", "benchmarks", "tests"}
+OURS = {"millrace", RIVALS, "benchmarks", "tests"}
 
 
 @pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(REPO)))
@@ -125,7 +132,7 @@ def test_pure_rooms_import_no_clock_no_files_no_other_library(room: str) -> None
             suite = {"pytest", "hypothesis"} if _module(path).startswith(SUITE) else set()
             known = top in OURS or top in sys.stdlib_module_names or top in PURE[room] | suite
             assert known, f"{path}: {room} must not import {top}"
-            if room == OPTIMIZERS:
+            if room in (OPTIMIZERS, RIVALS):
                 assert top not in CLOCK_AND_FILES, f"{path}: optimizers have no clock and no files, found {top}"
 
 

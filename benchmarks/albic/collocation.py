@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks.albic import flights
 from benchmarks.albic.methods import METHODS, problem_of
+from benchmarks.albic.rivals.potc import route
 from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
 from benchmarks.record import Record, at_most, median
 from benchmarks.simulation.placement import Cluster, Outcome, PeriodTraffic, PlacementPlant
-from millrace.optimizers.albic.rivals.potc import route
 
 BENCH = "albic"
 SEEDS = 5

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.albic.instances import BIG, even, pose
+from benchmarks.albic.rivals import non_integrated
 from benchmarks.record import Record
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Plan, Problem
-from millrace.optimizers.albic.rivals import non_integrated
 
 BENCH = "albic"
 

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.stats import quantile_test
 
 from benchmarks.albic.instances import SIZES, SMALL, Size, instance
+from benchmarks.albic.rivals import flux, potc
 from benchmarks.record import Record, median
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.paper.milp import solve
 from millrace.optimizers.albic.problem import Plan, Problem
-from millrace.optimizers.albic.rivals import flux, potc
 
 BENCH, SCENARIO = "albic", "grid"
 

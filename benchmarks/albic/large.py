@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.albic.instances import Size, instance
+from benchmarks.albic.rivals import flux
 from benchmarks.record import Record
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Problem
-from millrace.optimizers.albic.rivals import flux
 
 BENCH, SCENARIO = "albic", "large"
 

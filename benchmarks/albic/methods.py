@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from benchmarks.albic.rivals import flux
 from benchmarks.simulation.placement import PlacementPlant
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.first_placement import place_first
@@ -11,7 +12,6 @@ from millrace.optimizers.albic.joint_search import place as joint
 from millrace.optimizers.albic.paper.albic import place as albic
 from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL
 from millrace.optimizers.albic.problem import Flows, Plan, Problem
-from millrace.optimizers.albic.rivals import flux
 
 Method = Callable[[Problem, int], Plan]
 """Maps a problem and a seed to a plan."""

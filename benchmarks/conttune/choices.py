@@ -14,11 +14,11 @@ from millrace.model.signals import Signals
 from millrace.optimizers.conttune.job_graph import Operator, build_job
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.observed_levels import nearest, training_columns
-from millrace.optimizers.conttune.paper.algorithms import Suggestion, linear, safe, suggest
-from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
-from millrace.optimizers.conttune.paper.state import JobMemory
-from millrace.optimizers.conttune.paper.surrogate import fit_curve
-from millrace.optimizers.conttune.paper.tuner import ContTune
+from millrace_rivals.conttune.algorithms import Suggestion, linear, safe, suggest
+from millrace_rivals.conttune.evaluation import JobEvaluation
+from millrace_rivals.conttune.state import JobMemory
+from millrace_rivals.conttune.surrogate import fit_curve
+from millrace_rivals.conttune.tuner import ContTune
 
 EXPLOITED, EXPLORED = "acq", "lin"
 """The means of a Suggestion."""

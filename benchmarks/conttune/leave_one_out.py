@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from millrace.optimizers.conttune.paper.surrogate import fit as fit_paper
 from millrace.optimizers.conttune.surrogate import fit as fit_flow
+from millrace_rivals.conttune.surrogate import fit as fit_paper
 
 Table = Mapping[int, Sequence[float]]
 """Repeated measurements by p, rows per second."""

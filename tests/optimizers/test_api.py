@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.api import MillraceError, Options, allowed_values
 from millrace.optimizers.conttune.options import FlowOptions
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
-from millrace.optimizers.conttune.rivals.dhalion import DhalionOptions
-from millrace.optimizers.conttune.rivals.dragster import DragsterOptions
-from millrace.optimizers.conttune.rivals.ds2 import Ds2Options
-from millrace.optimizers.conttune.rivals.random_search import RandomSearchOptions
 from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from millrace.optimizers.esj.options import EsjOptions, JoinPolicy, WorkerBounds
+from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.dhalion import DhalionOptions
+from millrace_rivals.dragster import DragsterOptions
+from millrace_rivals.ds2 import Ds2Options
+from millrace_rivals.random_search import RandomSearchOptions
 
 
 class Inner(Options):

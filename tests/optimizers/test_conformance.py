@@ -14,7 +14,7 @@ from millrace.optimizers.conformance.builders import APP, app_signals, deploymen
 from millrace.optimizers.conformance.situations import Situation, joins, partition_loads, streams
 from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from millrace.optimizers.esj.options import EsjOptions
-from millrace.optimizers.registry import BUILT_IN, Role
+from millrace.optimizers.registry import Role, registered
 
 JOIN_FIELDS = frozenset({"slots", "join_workers", "block_size", "shed_ratio"})
 
@@ -155,6 +155,5 @@ class TestExecutorMemory(OptimizerConformance):
 
 def test_registry_contains_only_optimizers_that_the_suite_tests() -> None:
     suites = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, OptimizerConformance)]
-    assert {getattr(suite, "name", None) for suite in suites} - {None} == {
-        registration.name for registration in BUILT_IN
-    }
+    named = {getattr(suite, "name", None) for suite in suites} - {None}
+    assert named == {registration.name for registration in registered()}

@@ -14,7 +14,7 @@ from benchmarks.conttune.methods import METHODS
 from benchmarks.conttune.pictures.look import COLOURS, plain
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import drive
-from millrace.optimizers.conttune.paper.tuner import ContTune
+from millrace_rivals.conttune.tuner import ContTune
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,8 @@ from benchmarks.record import Record
 from benchmarks.simulation.plant import SimulatedPlant
 from benchmarks.simulation.run import drive
 from benchmarks.targets import judged
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
-from millrace.optimizers.conttune.paper.tuner import ContTune
+from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.conttune.tuner import ContTune
 
 POINTS = {
     "flow": (1.03, 1.04, 0.01),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.optimizers.conttune.paper.algorithms import FAR_BEYOND, cei, d_nearest, lift, linear, safe, suggest
+from millrace_rivals.conttune.algorithms import FAR_BEYOND, cei, d_nearest, lift, linear, safe, suggest
 
 FIGURE_3 = (1, 4, 9, 10, 15)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from millrace.model.errors import MillraceError
-from millrace.optimizers.conttune.paper.options import STRONG, ContTuneOptions
+from millrace_rivals.conttune.options import STRONG, ContTuneOptions
 
 LITERAL = ContTuneOptions()
 

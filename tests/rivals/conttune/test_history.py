@@ -19,7 +19,7 @@ from millrace.optimizers.conformance.builders import (
 )
 from millrace.optimizers.conttune.job_graph import build_job, whole_app
 from millrace.optimizers.conttune.observed_levels import MAX_LEVELS, nearest, training_columns
-from millrace.optimizers.conttune.paper.history import levels_by_operator, mean_levels, with_current
+from millrace_rivals.conttune.history import levels_by_operator, mean_levels, with_current
 
 
 def test_levels_when_there_are_more_than_k_then_forget_the_oldest() -> None:

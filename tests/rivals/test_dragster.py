@@ -9,7 +9,8 @@ import pytest
 from millrace.model.decision import Memory
 from millrace.model.signals import Bounds
 from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
-from millrace.optimizers.conttune.rivals.dragster import (
+from millrace.optimizers.registry import create
+from millrace_rivals.dragster import (
     MAX_PRICE,
     MAX_RATES,
     OperatorMemory,
@@ -17,7 +18,6 @@ from millrace.optimizers.conttune.rivals.dragster import (
     confidence_bounds,
     rate_name,
 )
-from millrace.optimizers.registry import create
 
 
 def power(p: int) -> float:

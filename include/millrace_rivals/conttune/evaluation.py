@@ -10,9 +10,9 @@ from functools import cached_property
 from millrace.model.signals import Bounds, Signals
 from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
 from millrace.optimizers.conttune.observed_levels import Level
-from millrace.optimizers.conttune.paper.history import levels_by_operator
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
-from millrace.optimizers.conttune.paper.state import JobMemory, JobState, job_state
+from millrace_rivals.conttune.history import levels_by_operator
+from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.conttune.state import JobMemory, JobState, job_state
 
 DRAINS = 0.05
 """Share of the processed rows that must come from the backlog before a job counts as working it off."""

@@ -45,10 +45,10 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, number
-from millrace.optimizers.conttune.paper.history import levels_by_operator
 from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import items, mapping, whole
 from millrace.optimizers.memory import number as stored_number
+from millrace_rivals.conttune.history import levels_by_operator
 
 Array = NDArray[np.float64]
 

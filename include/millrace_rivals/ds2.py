@@ -32,8 +32,8 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
 from millrace.optimizers.conttune.messages import Reason
-from millrace.optimizers.conttune.paper.algorithms import linear
 from millrace.optimizers.conttune.sizing import Choice, hold_job, size_job
+from millrace_rivals.conttune.algorithms import linear
 
 
 class Ds2Options(Options):

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.observed_levels import Level, nearest, training_columns
-from millrace.optimizers.conttune.paper.algorithms import cei, d_nearest, lift, linear, safe, suggest
-from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
-from millrace.optimizers.conttune.paper.state import JobState
-from millrace.optimizers.conttune.paper.surrogate import PaperCurve, fit_curve
 from millrace.optimizers.conttune.sizing import Choice, utilisation
+from millrace_rivals.conttune.algorithms import cei, d_nearest, lift, linear, safe, suggest
+from millrace_rivals.conttune.evaluation import JobEvaluation
+from millrace_rivals.conttune.state import JobState
+from millrace_rivals.conttune.surrogate import PaperCurve, fit_curve
 
 
 def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:

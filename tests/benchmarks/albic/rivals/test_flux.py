@@ -1,8 +1,8 @@
 import numpy as np
 from hypothesis import given
 
+from benchmarks.albic.rivals.flux import balance
 from millrace.optimizers.albic.balancer import balance as ours
-from millrace.optimizers.albic.rivals.flux import balance
 from tests.examples import examples
 from tests.optimizers.albic.instances import problem, problems, uneven
 

@@ -15,12 +15,12 @@ from millrace.model.signals import Signals
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
 from millrace.optimizers.conttune.job_graph import Job
 from millrace.optimizers.conttune.messages import Reason, percent
-from millrace.optimizers.conttune.paper.evaluation import JobEvaluation
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
-from millrace.optimizers.conttune.paper.phases import is_too_little, run_big, run_small, why_rest
-from millrace.optimizers.conttune.paper.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
-from millrace.optimizers.conttune.paper.surrogate import fit
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
+from millrace_rivals.conttune.evaluation import JobEvaluation
+from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.conttune.phases import is_too_little, run_big, run_small, why_rest
+from millrace_rivals.conttune.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
+from millrace_rivals.conttune.surrogate import fit
 
 
 class ContTune(BaseTuner[ContTuneOptions]):

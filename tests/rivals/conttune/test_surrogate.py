@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
-from millrace.optimizers.conttune.paper.surrogate import fit, fit_curve
-from millrace.optimizers.conttune.paper.tuner import ContTune
+from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.conttune.surrogate import fit, fit_curve
+from millrace_rivals.conttune.tuner import ContTune
 
 KINDS = ("rbf", "rbf_white")
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
+from benchmarks.albic.rivals.non_integrated import place
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Problem
-from millrace.optimizers.albic.rivals.non_integrated import place
 from tests.examples import examples
 from tests.optimizers.albic.jobs import after, problem, problems
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Self
 
 from millrace.optimizers.conttune.base_tuner import LastStep
 from millrace.optimizers.conttune.job_graph import EdgeId, Job
-from millrace.optimizers.conttune.paper.options import ContTuneOptions
 from millrace.optimizers.memory import items, number, whole
+from millrace_rivals.conttune.options import ContTuneOptions
 
 IDLE, BIG = "idle", "big"
 MEAN_OF = 50

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.albic.rivals.potc import route
 from millrace.model.errors import MillraceError
-from millrace.optimizers.albic.rivals.potc import route
 from tests.optimizers.albic.instances import problem, uneven
 
 

@@ -1,0 +1,1 @@
+"""Published tuners: the paper's ContTune and its rivals. Millrace loads them by name, like a user's own tuner."""
