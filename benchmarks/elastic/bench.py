@@ -27,6 +27,7 @@ from benchmarks.elastic.contest import records as stream_records
 from benchmarks.elastic.methods import LIVE, RIVALS
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
 from benchmarks.elastic.runs import Run
+from benchmarks.elastic.scale_up import measure as measure_scale_ups
 from benchmarks.elastic.steady import force_changes, kill_executors
 from benchmarks.elastic.streams import (
     PEAK_ROWS_PER_S,
@@ -53,13 +54,14 @@ MAX_LAG_S = 30.0
 PROCESSOR_SHARE = 0.5
 """Peak of the compute-bound stream, as a share of what the fewest slots reach: more slots could not be cheaper."""
 LONGEST_BATCH_RATIO_LIMIT, KILL_BATCH_LIMIT_S = 2.0, 15.0
+SCALE_UP_LIMIT = 1.3
 PLACED_LIMITS = {"wait_3s": 0.6, "wait_0": 1.0}
 MEMORY_LIMIT_MB = 2200.0
 KILLS_A_RUN = 20
 """Keeps the batches of one run within the time that telemetry is read back."""
 
 
-LATENCY, KILLS, AT_REST = "latency", "kills", "stack at rest"
+LATENCY, SCALE_UP, KILLS, AT_REST = "latency", "scale_up", "kills", "stack at rest"
 STREAMS: Mapping[str, int] = {
     "day": 240,
     "step6": 120,
@@ -70,7 +72,7 @@ STREAMS: Mapping[str, int] = {
     "taxis": 240,
 }
 """Length of each stream, seconds."""
-SCENARIOS = (LATENCY, PLACEMENT, KILLS, *STREAMS, AT_REST)
+SCENARIOS = (LATENCY, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
 QUICK_SCENARIOS = (LATENCY, PLACEMENT, KILLS, "step6")
 
 
@@ -83,6 +85,7 @@ class Size:
         length: Share of each stream's length, (0, 1].
         levels: Slots at which batch times are measured.
         change_rounds: Rounds of executor changes under a steady load.
+        scale_ups: Changes to three more executors under a steady overload.
         kills: Executors killed.
         placed_batches: Batches measured after a scale-up.
     """
@@ -91,12 +94,13 @@ class Size:
     length: float
     levels: tuple[int, ...]
     change_rounds: int
+    scale_ups: int
     kills: int
     placed_batches: int
 
 
-WHOLE = Size(period_s=6.0, length=1.0, levels=(2, 4, 6, 8), change_rounds=10, kills=100, placed_batches=20)
-QUICK = Size(period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, kills=6, placed_batches=6)
+WHOLE = Size(period_s=6.0, length=1.0, levels=(2, 4, 6, 8), change_rounds=10, scale_ups=5, kills=100, placed_batches=20)
+QUICK = Size(period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, scale_ups=1, kills=6, placed_batches=6)
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
@@ -118,6 +122,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
             embedded_cluster(Path(folder).resolve()) as cluster,
         ):
             records += _changes(cluster, attempts, size) if LATENCY in wanted else []
+            records += _scale_ups(cluster, attempts, size) if SCALE_UP in wanted else []
             records += _placement(cluster, attempts, size) if PLACEMENT in wanted else []
             records += _kills(cluster, attempts, size, seed) if KILLS in wanted else []
             contest = Contest(cluster, attempts, size.period_s, size.levels)
@@ -181,6 +186,21 @@ def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
         longest = max(longest for longest, _ in changes.around)
         records.append(Record(BENCH, "latency", LIVE.name, "longest_batch_s", longest, "s", n=len(changes.around)))
     return records
+
+
+def _scale_ups(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
+    """Return the times of the batches around a scale-up, against full ones of their size."""
+    work = partial(measure_scale_ups, cluster, rounds=size.scale_ups, period_s=size.period_s)
+    found = attempts.attempt(SCALE_UP, LIVE.name, work) or []
+    worst = {
+        "running_batch_ratio": max((ratios.running for ratios in found), default=None),
+        "first_batch_ratio": max((ratios.first for ratios in found), default=None),
+    }
+    return [
+        _judged(SCALE_UP, figure, value, "ratio", SCALE_UP_LIMIT, len(found))
+        for figure, value in worst.items()
+        if value is not None
+    ]
 
 
 def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
