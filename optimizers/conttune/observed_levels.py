@@ -23,6 +23,7 @@ from statistics import median
 
 import numpy as np
 
+from millrace.model.gain import Gain
 from millrace.model.signals import Observation
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.sizing import Columns
@@ -139,8 +140,8 @@ def find_ceiling(levels: Sequence[Level], now: datetime, options: FlowOptions, t
 
 def _is_flat(a: Level, b: Level, options: FlowOptions) -> bool:
     predicted = a.ability * (math.pow(b.parallelism / a.parallelism, options.exponent) - 1)
-    doubt = math.hypot(a.error, b.error)
-    return b.ability - a.ability + doubt < options.ineffective_thr * predicted
+    gain = Gain(predicted, b.ability - a.ability, math.hypot(a.error, b.error))
+    return gain.falls_short(options.ineffective_thr)
 
 
 def _level(parallelism: int, recent: Sequence[Observation], scatter: float) -> Level:

@@ -1,9 +1,9 @@
-"""Results of earlier changes: what each achieved, which had no effect, and which failed."""
+"""Results of earlier changes: what each achieved, and which failed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from millrace.control.placement_cost import placement_cost
@@ -17,39 +17,15 @@ from millrace.model.signals import Signals
 THROUGHPUT = "throughput_rows_per_s"
 """Key of the throughput that a Decision predicts and a Reconfiguration achieves."""
 
-EFFECTIVE_SHARE = 0.1
-"""Smallest share of the predicted gain that counts as an effect (Flink's autoscaler uses the same default)."""
-
 FAILURES = {*BROKEN, Outcome.ROLLED_BACK}
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """The last verified change of an app's slots, and its effect (capacities in rows per second)."""
-
-    app: str
-    before: int
-    after: int
-    ended: datetime
-    capacity_before: float
-    capacity_predicted: float
-    capacity_achieved: float
-
-    @property
-    def ineffective(self) -> bool:
-        """True for a scale-up that was predicted to gain throughput and gained almost none."""
-        promised = self.capacity_predicted - self.capacity_before
-        gained = self.capacity_achieved - self.capacity_before
-        return self.after > self.before and promised > 0 and gained < EFFECTIVE_SHARE * promised
 
 
 def record_results(tables: ControlTables, signals: Signals) -> tuple[tuple[Reconfiguration, Decision], ...]:
     """Record what the last change achieved, and return the completed Reconfigurations with their Decisions.
 
     A change is judged once, after it has settled, and only if its own version was measured. If a predicted figure
-    cannot be measured yet (no capacity), a later evaluation does it. An ineffective scaling then shows as ``achieved``
-    far from the Decision's ``predicted`` under the same keys. If state partitions were placed, the cost of their moves
-    is added.
+    cannot be measured yet (no capacity), a later evaluation does it. If state partitions were placed, the cost of
+    their moves is added.
     """
     if signals.settling:
         return ()
@@ -130,27 +106,6 @@ def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
         if change.decision_id is not None:
             newest.setdefault(change.app, change)
     return list(newest.values())
-
-
-def scaling(change: Reconfiguration, decision: Decision | None) -> Scaling | None:
-    """Return the predicted and the real effect of a change of an app's slots; None if it was not verified."""
-    if decision is None or decision.target is None or change.ended is None or THROUGHPUT not in change.achieved:
-        return None
-    signals = decision.signals
-    app = next((a for a in signals.apps if a.app == change.app), None) if signals else None
-    of_slots = (c for p in decision.proposals for c in p.changes if (c.app, c.field) == (change.app, "slots"))
-    step = next(of_slots, None)
-    if app is None or app.capacity is None or step is None or THROUGHPUT not in decision.predicted:
-        return None
-    return Scaling(
-        app=change.app,
-        before=int(step.before),
-        after=decision.target.apps[change.app].slots,
-        ended=change.ended,
-        capacity_before=app.capacity.rows_per_s,
-        capacity_predicted=decision.predicted[THROUGHPUT],
-        capacity_achieved=change.achieved[THROUGHPUT],
-    )
 
 
 def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:

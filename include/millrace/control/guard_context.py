@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from millrace.control.change_results import Scaling, failed_changes, last_decided, scaling
+from millrace.control.change_results import failed_changes, last_decided
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.pace import at_least
@@ -40,7 +40,6 @@ class GuardContext:
         max_per_hour: Changes allowed in any hour.
         history: Reconfigurations of at least the last hour, newest first.
         decided: Each app's last change that a Decision made, with that Decision.
-        scalings: The last verified change of each app's slots.
         failures: Failed Reconfigurations, newest first, each with the Deployment that it led to.
         others: Newest Deployments of the other pipelines.
         forced: True if a person forces the change.
@@ -58,7 +57,6 @@ class GuardContext:
     max_per_hour: int
     history: Sequence[Reconfiguration] = ()
     decided: Sequence[tuple[Reconfiguration, Decision]] = ()
-    scalings: Sequence[Scaling] = ()
     failures: Sequence[tuple[Reconfiguration, Deployment]] = ()
     others: Sequence[Deployment] = ()
     forced: bool = False
@@ -122,7 +120,6 @@ def guard_context(
         max_per_hour=spec.objective.max_reconfigurations_per_hour,
         history=history,
         decided=decided,
-        scalings=[verified for pair in decided if (verified := scaling(*pair)) is not None],
         failures=[(change, content) for change, content in failed if content is not None],
         others=others,
         forced=forced,

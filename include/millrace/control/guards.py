@@ -17,16 +17,10 @@ from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
 from millrace.control.retry_guard import objection
 from millrace.lake.deployments import slots_elsewhere, slots_left
-from millrace.lake.pace import at_least
 from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.failure import in_sentence
 from millrace.model.quiet_hours import quiet_span
-
-INEFFECTIVE_FOR = timedelta(hours=1)
-"""How long an ineffective scale-up blocks another one; the cause may pass."""
-INEFFECTIVE_BATCHES = 12
-"""Batches for which it blocks at least; the first few only show that it was ineffective."""
 
 BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
 """First and longest wait before content that failed is tried again, to prevent a restart storm."""
@@ -160,23 +154,6 @@ def running_tasks(context: GuardContext, target: Deployment) -> str | None:
     return None
 
 
-def ineffective_scaling(context: GuardContext, target: Deployment) -> str | None:
-    """Refuse to scale up again if the last scale-up had no effect."""
-    for last in context.scalings:
-        app = last.app
-        if app not in target.apps or app not in context.current.apps:
-            continue
-        grows = target.apps[app].slots > context.current.apps[app].slots
-        stands_s = at_least(INEFFECTIVE_FOR, INEFFECTIVE_BATCHES, context.trigger_s).total_seconds()
-        if grows and last.ineffective and since_s(context.now, last.ended) < stands_s:
-            return (
-                f"{app}: the last step from {last.before} to {last.after} slots was expected to add "
-                f"{last.capacity_predicted - last.capacity_before:.0f} rows/s but added "
-                f"{last.capacity_achieved - last.capacity_before:.0f} rows/s"
-            )
-    return None
-
-
 def roll_back(context: GuardContext, target: Deployment) -> str | None:
     """Refuse what a person undid in the last hour, unless something else changed, and what missed its prediction."""
     return _undone_by_a_person(context, target) or objection(context, target)
@@ -215,7 +192,6 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
     ("changes per hour", changes_per_hour),
     ("quiet hours", quiet_hours),
     ("running tasks", running_tasks),
-    ("ineffective scaling", ineffective_scaling),
     ("roll-back", roll_back),
     ("quota", quota),
 )

@@ -18,6 +18,7 @@ from millrace.control.proposals import PERSON, VERIFICATION, Proposals
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
+from millrace.model.gain import Gain
 from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, other_keys_are_hot
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.spec import SPEC
@@ -77,19 +78,6 @@ class Miss:
 
     reason: str
     sentence: str
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A change's predicted gain, its real gain, and the uncertainty, all in one unit."""
-
-    promised: float
-    came: float
-    doubt: float
-
-    def missed(self, least: float) -> bool:
-        """Return whether the gain is surely less than a share of what was promised, and not surely above zero."""
-        return self.promised > 0 and self.came + self.doubt < least * self.promised and self.came <= self.doubt
 
 
 def undo(limits: Verification, guards: GuardContext, signals: Signals | None) -> Proposals | None:

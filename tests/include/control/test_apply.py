@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from millrace.control.guards import CHAIN
 from millrace.control.launch import roll_back
 from millrace.control.pending_decision import question, refuse
 from millrace.lake.decisions import DecisionStore, veto_id
@@ -52,7 +53,7 @@ def test_apply_when_quiet_hours_have_begun_then_vetoes(tmp_path: Path, mode: str
         w.loop.apply(decision.decision_id)
     (veto,) = vetoes(w)
     assert (veto.decision_id, veto.reason_code, veto.time) == (veto_id(decision), "quiet_hours", w.clock())
-    assert [g.guard for g in veto.guards if not g.passed] == ["quiet hours"] and len(veto.guards) == 9
+    assert [g.guard for g in veto.guards if not g.passed] == ["quiet hours"] and len(veto.guards) == len(CHAIN) + 1
     assert version(w) == 1 and w.plant.applied == []
 
 

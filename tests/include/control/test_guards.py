@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.change_results import Scaling
 from millrace.control.evaluation import GateResult
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import CHAIN, first_veto, judge, quality_outcome
@@ -20,7 +19,7 @@ from millrace.model.spec import GuardsSpec
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ORDER = [
     *("bounds", "cool-down", "changes per hour", "quiet hours"),
-    *("running tasks", "ineffective scaling", "roll-back", "quota"),
+    *("running tasks", "roll-back", "quota"),
 ]
 
 
@@ -177,20 +176,6 @@ def test_quiet_hours_use_utc_whatever_the_time_zone() -> None:
 
     local = datetime(2013, 1, 1, 18, 30, tzinfo=ZoneInfo("America/New_York"))  # 23:30 UTC
     assert vetoes(now=local, limits=GuardsSpec(quiet_hours=("23:00-06:00",))) == ["quiet hours"]
-
-
-@pytest.mark.parametrize(
-    ("achieved", "after", "ago_s", "veto"),
-    [(505.0, 6, 60, True), (700.0, 6, 60, False), (505.0, 1, 60, False), (505.0, 6, 4000, False), (300.0, 6, 60, True)],
-)
-def test_ineffective_scaling_vetoes_another_step_up(achieved: float, after: int, ago_s: float, veto: bool) -> None:
-    last = Scaling("delays", 2, 4, NOW - timedelta(seconds=ago_s), 500.0, 1000.0, achieved)
-    assert vetoes(4, after, scalings=[last]) == (["ineffective scaling"] if veto else [])
-
-
-def test_ineffective_scaling_passes_after_a_step_down() -> None:
-    last = Scaling("delays", 4, 2, NOW, 1000.0, 500.0, 400.0)
-    assert vetoes(2, 4, scalings=[last]) == []
 
 
 @given(before=st.integers(1, 8), after=st.integers(1, 8), elsewhere=st.integers(0, 20), allowed=st.integers(1, 20))

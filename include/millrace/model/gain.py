@@ -1,0 +1,28 @@
+"""When a change did not help: the one rule, used where a tuner proposes slots and where a change is verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a change gained, all in one unit.
+
+    Attributes:
+        promised: Predicted gain.
+        came: Measured gain.
+        doubt: Standard error of the measured gain, >= 0.
+    """
+
+    promised: float
+    came: float
+    doubt: float
+
+    def falls_short(self, least: float) -> bool:
+        """Return whether the gain is surely less than a share of what was promised."""
+        return self.came + self.doubt < least * self.promised
+
+    def missed(self, least: float) -> bool:
+        """Return whether the gain falls short, more than nothing was promised, and it is not surely above zero."""
+        return self.promised > 0 and self.falls_short(least) and self.came <= self.doubt
