@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import PathDistribution
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from millrace.model.errors import MillraceError
-from millrace.optimizers.registry import all_of, create, names, problems
+from millrace.optimizers.registry import GROUP, all_of, create, names, problems
+from millrace.places import REPO, SOURCES
 
 
 def test_create_when_name_is_known_then_gives_its_optimizer() -> None:
@@ -58,3 +61,11 @@ def test_create_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_checkout_registers_the_same_rivals_as_the_installed_package() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    (beside,) = SOURCES.glob("millrace_rivals-*.dist-info")
+    found = PathDistribution(beside)
+    named = {entry.name: entry.value for entry in found.entry_points if entry.group == GROUP}
+    assert (named, found.version) == (project["entry-points"][GROUP], project["version"])

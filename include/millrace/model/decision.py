@@ -54,7 +54,7 @@ class Proposal:
     """The proposal of one optimizer.
 
     Attributes:
-        optimizer: Its registry name, for example ``conttune``.
+        optimizer: Its registry name, for example ``flow``.
         changes: Typed changes; empty for "stay".
         reason_code: Machine-readable reason in snake case, for example ``over_provisioned``.
         sentence: The same for a person, one sentence.
