@@ -45,6 +45,18 @@ LIVE = (
         judged={"rivals that are better": "better_rivals", "downtime": "downtime_s"},
     ),
     Claim(
+        "Core-seconds for six times the load at once and back, scaled live",
+        "./millrace bench elastic --scenario step6",
+        *("elastic", "step6", "live", "core_seconds"),
+        rivals={
+            "fixed 8 slots, never behind": ("fixed_8", "core_seconds"),
+            "fixed 4 slots, behind three times as long": ("fixed_4", "core_seconds"),
+            "Spark's dynamic allocation": ("spark_dra_tuned", "core_seconds"),
+            "batch-ratio scaling": ("batch_ratio", "core_seconds"),
+        },
+        judged={"rivals that are better": "better_rivals", "downtime": "downtime_s"},
+    ),
+    Claim(
         "Time from decision to new executor, 95th percentile",
         "./millrace bench latency",
         *("latency", "one more", "millrace", "decision to registered, p95"),

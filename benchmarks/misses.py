@@ -62,6 +62,9 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "control_scale": {
         "p50_d7": {"evaluation_cpu_s": "Reading the log and small files and opening tables takes over half of it."}
     },
+    "elastic": {
+        "step6": {"commit_to_decision_p95_s": "Executors, feed and evaluations share two cores."},
+    },
     "soak": {"day": {"rss_ratio": "deltalake keeps about 80 KB per append through a newly opened table."}},
     "conttune": {
         "noise3": {STEPS: MEAN_HOLDS},
