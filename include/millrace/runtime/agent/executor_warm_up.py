@@ -25,8 +25,9 @@ LOG = logging.getLogger(__name__)
 LIMIT_S = 15.0
 """Longest time that a new executor is kept from state partitions. A cold executor is better than none."""
 JOB = "Millrace prepares new executors"
-PYTHON_NODES = ("Python", "InPandas", "InArrow")
-"""Parts of the names of a plan's nodes that use Python workers."""
+PANDAS_NODES = ("InPandas", "ArrowEvalPython")
+PYTHON_NODES = (*PANDAS_NODES, "Python", "PySpark", "InArrow", "ForeachBatch")
+"""Parts of the names of a plan's nodes that need pandas in Python workers, and that use or may use such workers."""
 
 Prepare = Callable[[Sequence[Executor]], None]
 
@@ -79,12 +80,13 @@ def job_on_executors(spark: SparkSession, tasks: int, queries: Sequence[Any]) ->
     """
 
     def prepare(executors: Sequence[Executor]) -> None:
-        run_on(spark, executors, tasks, python=any(uses_python(query) for query in list(queries)))
+        plans = "".join(map(_plan, list(queries)))
+        run_on(spark, executors, tasks, python=uses_python(plans), pandas=uses_pandas(plans))
 
     return prepare
 
 
-def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, python: bool) -> None:
+def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, python: bool, pandas: bool) -> None:
     """Run tasks that use generated code and, if asked, Python workers, on certain executors.
 
     Args:
@@ -92,8 +94,10 @@ def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, py
         executors: Where the tasks run if slots are free there within ``spark.locality.wait.process``.
         tasks: Number of tasks per executor.
         python: Whether the tasks use Python workers.
+        pandas: Whether these load pandas; the executors' Python must have it.
     """
     from pyspark.sql import DataFrame
+    from pyspark.sql.functions import udf
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     context: Any = spark.sparkContext
@@ -107,15 +111,27 @@ def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, py
     schema = StructType([StructField("id", IntegerType())])
     java_schema = session._jsparkSession.parseDataType(schema.json())
     frame = DataFrame(session._jsparkSession.createDataFrame(rows, java_schema), session)
-    if python:  # a lambda travels by value: the workers need none of our modules
+    # a lambda travels by value: the workers need none of our modules
+    if pandas:
         frame = frame.mapInPandas(lambda frames: frames, schema)
+    elif python:
+        frame = frame.select(udf(lambda id: id, IntegerType(), useArrow=False)("id").alias("id"))
     context.setLocalProperty("spark.job.description", JOB)
     frame.sortWithinPartitions("id").write.format("noop").mode("overwrite").save()
 
 
-def uses_python(query: Any) -> bool:
-    """Return whether a query's newest batch used Python workers, or may have used them in ``foreachBatch``."""
+def uses_python(plan: str) -> bool:
+    """Return whether a plan has nodes that use Python workers, or a ``foreachBatch`` that may have some."""
+    return any(node in plan for node in PYTHON_NODES)
+
+
+def uses_pandas(plan: str) -> bool:
+    """Return whether a plan has nodes that need pandas in Python workers."""
+    return any(node in plan for node in PANDAS_NODES)
+
+
+def _plan(query: Any) -> str:
+    """Return the sink of a query and the plan of its newest batch."""
     execution = query._jsq.streamingQuery()
     last = execution.lastExecution()
-    plan = "" if last is None else str(last.executedPlan())
-    return "ForeachBatch" in str(execution.sink()) or any(node in plan for node in PYTHON_NODES)
+    return f"{execution.sink()} {'' if last is None else last.executedPlan()} "
