@@ -6,7 +6,6 @@ from hypothesis.extra.numpy import arrays
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.forecasters import Best, ExponentialSmoothing, Holt, Seasonal
-from millrace.optimizers.drfm.paper.fitting import fit, forecast_error
 from tests.examples import examples
 
 ALL = [Holt(), Holt(damping=0.8), Seasonal(season=1), Seasonal(season=3), ExponentialSmoothing(), Best()]
@@ -119,31 +118,6 @@ def test_best_gives_each_stream_its_own_forecaster():
     assert best.forecast(state, 3)[:, 0] == pytest.approx(level[:, 0])
     assert best.forecast(state, 3)[:, 1] == pytest.approx(holt[:, 1])
     assert best.spread(state, 3)[-1, 0] < best.spread(state, 3)[-1, 1]
-
-
-def test_fit_when_compared_with_the_whole_grid_then_is_its_best():
-    rng = np.random.default_rng(1)
-    history = 100 + np.arange(40.0)[:, None] * rng.uniform(-1, 3, 5) + rng.normal(0, 1, (40, 5))
-    grid = (0.1, 0.5, 0.9)
-
-    best = fit(history, ahead=2, grid=grid)
-
-    assert forecast_error(best, history, 2) == min(
-        forecast_error(Holt(alpha=a, gamma=g), history, 2) for a in grid for g in grid
-    )
-
-
-def test_fit_when_rates_only_jitter_then_smooths_more_than_a_trend():
-    rng = np.random.default_rng(2)
-    jitter = 100 + rng.normal(0, 10, (60, 8))
-    trend = np.cumsum(rng.normal(0, 5, (60, 8)), axis=0) + 500
-
-    assert fit(jitter).alpha < fit(trend).alpha
-
-
-def test_fit_when_the_history_is_too_short_then_is_refused():
-    with pytest.raises(MillraceError, match="history"):
-        fit(np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(
