@@ -26,6 +26,7 @@ from benchmarks.elastic.contest import BENCH, Contest, fixed_for
 from benchmarks.elastic.contest import records as stream_records
 from benchmarks.elastic.methods import LIVE, RIVALS
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
+from benchmarks.elastic.rise import request_s
 from benchmarks.elastic.runs import Run
 from benchmarks.elastic.scale_up import measure as measure_scale_ups
 from benchmarks.elastic.steady import force_changes, kill_executors
@@ -55,13 +56,15 @@ PROCESSOR_SHARE = 0.5
 """Peak of the compute-bound stream, as a share of what the fewest slots reach: more slots could not be cheaper."""
 LONGEST_BATCH_RATIO_LIMIT, KILL_BATCH_LIMIT_S = 2.0, 15.0
 SCALE_UP_LIMIT = 1.3
+REQUEST_LIMITS_S = {"live": 2.0, "live_without_plan": 5.0}
+"""From a rise to the request for more slots, 95th percentile."""
 PLACED_LIMITS = {"wait_3s": 0.6, "wait_0": 1.0}
 MEMORY_LIMIT_MB = 2200.0
 KILLS_A_RUN = 20
 """Keeps the batches of one run within the time that telemetry is read back."""
 
 
-LATENCY, SCALE_UP, KILLS, AT_REST = "latency", "scale_up", "kills", "stack at rest"
+LATENCY, RISE, SCALE_UP, KILLS, AT_REST = "latency", "rise", "scale_up", "kills", "stack at rest"
 STREAMS: Mapping[str, int] = {
     "day": 240,
     "step6": 120,
@@ -72,7 +75,7 @@ STREAMS: Mapping[str, int] = {
     "taxis": 240,
 }
 """Length of each stream, seconds."""
-SCENARIOS = (LATENCY, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
+SCENARIOS = (LATENCY, RISE, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
 QUICK_SCENARIOS = (LATENCY, PLACEMENT, KILLS, "step6")
 
 
@@ -85,6 +88,7 @@ class Size:
         length: Share of each stream's length, (0, 1].
         levels: Slots at which batch times are measured.
         change_rounds: Rounds of executor changes under a steady load.
+        rises: Rises of the rate, with and without a plan for more arrival.
         scale_ups: Changes to three more executors under a steady overload.
         kills: Executors killed.
         placed_batches: Batches measured after a scale-up.
@@ -94,13 +98,18 @@ class Size:
     length: float
     levels: tuple[int, ...]
     change_rounds: int
+    rises: int
     scale_ups: int
     kills: int
     placed_batches: int
 
 
-WHOLE = Size(period_s=6.0, length=1.0, levels=(2, 4, 6, 8), change_rounds=10, scale_ups=5, kills=100, placed_batches=20)
-QUICK = Size(period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, scale_ups=1, kills=6, placed_batches=6)
+WHOLE = Size(
+    period_s=6.0, length=1.0, levels=(2, 4, 6, 8), change_rounds=10, rises=10, scale_ups=5, kills=100, placed_batches=20
+)
+QUICK = Size(
+    period_s=4.0, length=0.5, levels=(2, 4, 6, 8), change_rounds=1, rises=1, scale_ups=1, kills=6, placed_batches=6
+)
 
 
 def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
@@ -122,6 +131,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
             embedded_cluster(Path(folder).resolve()) as cluster,
         ):
             records += _changes(cluster, attempts, size) if LATENCY in wanted else []
+            records += _rises(cluster, attempts, size) if RISE in wanted else []
             records += _scale_ups(cluster, attempts, size) if SCALE_UP in wanted else []
             records += _placement(cluster, attempts, size) if PLACEMENT in wanted else []
             records += _kills(cluster, attempts, size, seed) if KILLS in wanted else []
@@ -186,6 +196,23 @@ def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
         longest = max(longest for longest, _ in changes.around)
         records.append(Record(BENCH, "latency", LIVE.name, "longest_batch_s", longest, "s", n=len(changes.around)))
     return records
+
+
+def _rises(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
+    """Return the time from a rise to the request for more slots, with and without a plan, in turns."""
+    found: dict[str, list[float]] = {method: [] for method in REQUEST_LIMITS_S}
+    for _ in range(size.rises):
+        for method, times in found.items():
+            work = partial(request_s, cluster, contingencies=method == LIVE.name, period_s=size.period_s)
+            measured = attempts.attempt(RISE, method, work)
+            times += [] if measured is None else [measured]
+    return [
+        record
+        for method, times in found.items()
+        for record in percentiles(
+            BENCH, RISE, method, "rise_to_request_p{}_s", times, {50: None, 95: REQUEST_LIMITS_S[method]}
+        )
+    ]
 
 
 def _scale_ups(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
