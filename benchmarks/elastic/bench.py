@@ -7,7 +7,7 @@ does not run: a controller process does the DAG's work (``controller.py``). ``be
 adds.
 
 Each scenario is one round of at most an hour. Another ``--seed`` is another round with another random walk. With
-``--json docs/benchmarks/elastic`` each scenario has its own file, so a whole measurement can be interrupted.
+``--json docs/benchmarks`` each scenario has its own file, so a whole measurement can be interrupted.
 """
 
 from __future__ import annotations
