@@ -53,7 +53,8 @@ def launch(
     for in_use in tables.deployments.attempts():
         latest = in_use.latest(spec.name)
         if latest is None and not running:
-            raise MillraceError("running", running, "a pipeline that was launched", f"Launch {spec.name} first.")
+            remedy = f"{spec.name} was never launched, so there is nothing to stop."
+            raise MillraceError("pipeline", spec.name, "a pipeline that was launched", remedy)
         wanted = replace(_content(spec, latest, slots), running=running, author=author)
         if latest is not None and _is_met(tables, wanted, latest, alive):
             return latest
@@ -87,7 +88,8 @@ def roll_back(
         latest = in_use.latest(pipeline)
         if old is None or latest is None:
             allowed = f"1 to {latest.version}" if latest else "none: it was never launched"
-            raise MillraceError("to_version", to_version, allowed, "Name an existing version of the pipeline.")
+            remedy = f"./millrace deployments {pipeline} lists the versions."
+            raise MillraceError("roll_back_to", to_version, allowed, remedy)
         if (old.content, old.running) == (latest.content, latest.running) and not latest.detached:
             _record(tables, latest, now)  # an earlier call may have died between commit and record
             return latest
@@ -128,7 +130,9 @@ def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, rea
     for in_use in tables.deployments.attempts():
         latest = in_use.latest(pipeline)
         if latest is None or not latest.running:
-            raise MillraceError("pipeline", pipeline, "a launched pipeline", f"Run ./millrace trigger {pipeline}.")
+            state = "is stopped" if latest else "was never launched"
+            remedy = f"{pipeline} {state}; start it with ./millrace trigger {pipeline}."
+            raise MillraceError("pipeline", pipeline, "a pipeline that is not stopped", remedy)
         if latest.detached == detached:
             return latest
         # the same content: its driver is the right one before and after
@@ -151,7 +155,8 @@ def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> N
         allowed = str(spec.bounds_contract())
         raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {spec.name}'s spec.")
     if slots is not None and roll_back_to is not None:
-        raise MillraceError("roll_back_to", roll_back_to, "given without slots", "A roll-back restores the slots too.")
+        remedy = "A rollback also restores the slots; leave slots out."
+        raise MillraceError("roll_back_to", roll_back_to, "only without slots", remedy)
 
 
 def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive: bool) -> bool:

@@ -53,8 +53,10 @@ def detached(pipeline: str) -> Hold:
 def driver_failed(last: Reconfiguration) -> Hold:
     """Hold while no driver runs: the last one failed and is not restarted."""
     what = "keeps failing" if last.outcome is Outcome.CIRCUIT_OPEN else "failed"
-    message = f"{last.app} does not run: its driver {what}: {in_sentence(last.error)}."
-    return Hold(BROKEN[last.outcome], f"{message}{log_of(last)}")
+    message = f"{last.app} does not run: its driver {what}: {in_sentence(last.error)}.{log_of(last)}"
+    if last.outcome is Outcome.CIRCUIT_OPEN:
+        message += f" Fix the cause, then run ./millrace trigger {last.pipeline}."
+    return Hold(BROKEN[last.outcome], message)
 
 
 def log_of(change: Reconfiguration) -> str:
@@ -106,12 +108,13 @@ def real_time(signals: Signals) -> Hold | None:
 
 def still_waiting(asked: Decision) -> Hold:
     """Hold while a person has not answered."""
-    return Hold("awaiting_approval", f"Decision {asked.decision_id} is still waiting for approval: {asked.sentence}")
+    what = asked.sentence.removeprefix(LEAD[Action.AWAIT])
+    return Hold("awaiting_approval", f"Decision {asked.decision_id} is still waiting for approval: {what}")
 
 
 def refused_before(veto: Decision) -> Hold:
     """Hold on a change that a person refused recently."""
-    return Hold("rejected", f"A person refused the same change: {veto.sentence}")
+    return Hold("rejected", f"Not asking again: {veto.sentence}")
 
 
 def explain_change(
@@ -190,7 +193,8 @@ def _steps(changes: Iterable[Change]) -> list[str]:
     if streams:
         steps.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")
     for app, of_app in groupby((c for c in changes if c.field == PLACEMENT), key=lambda c: c.app):
-        steps.append(f"{app}: {PLACEMENT} of {len(list(of_app))} partitions")
+        number = len(list(of_app))
+        steps.append(f"{app}: {PLACEMENT} of {number} state partition{'s' * (number != 1)}")
     return steps
 
 

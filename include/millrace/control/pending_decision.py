@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from millrace.control.messages import LEAD
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import veto_id
 from millrace.model.decision import Action, Decision, GuardOutcome
@@ -111,11 +112,14 @@ def refuse(tables: ControlTables, pipeline: str, decision_id: str, by: str | Non
         MillraceError: If there is no such Decision, it does not wait for a person, or it has been applied already.
     """
     asked = awaiting(tables, pipeline, decision_id)
-    code, what = ("expired", "No one approved in time") if by is None else ("rejected", f"{by} rejected")
+    code, what = ("expired", f"No one approved decision {decision_id} in time")
+    if by is not None:
+        code, what = ("rejected", f"{by} rejected decision {decision_id}")
+    change = asked.sentence.removeprefix(LEAD[Action.AWAIT])
     try:
-        return record_veto(tables, asked, code, f"{what} {decision_id}: {asked.sentence}", now)
+        return record_veto(tables, asked, code, f"{what}: {change}", now)
     except Settled as outcome:
-        remedy = f"{outcome} Undo it with `millrace trigger {pipeline} --roll-back-to {asked.base_version}`."
+        remedy = f"{outcome} Undo it with `./millrace trigger {pipeline} --roll-back-to {asked.base_version}`."
         raise MillraceError("decision_id", decision_id, "a Decision that still waits", remedy) from outcome
 
 

@@ -152,5 +152,6 @@ class DelegatedReconciler:
         if status.get("version", 0) < version:
             return False
         if status["problem"]:
-            raise MillraceError("runner", self._spec.name, "a pipeline without problems", status["problem"])
+            allowed = "a pipeline that the runner can keep running"
+            raise MillraceError("pipeline", self._spec.name, allowed, status["problem"])
         return True

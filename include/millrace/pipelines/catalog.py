@@ -155,13 +155,30 @@ def _check_conf(path: Path, spec: PipelineSpec) -> None:
 
 
 def _explained(path: Path, error: ValidationError) -> MillraceError:
-    first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"]) or "spec"
-    if first["type"] == "extra_forbidden":
-        return MillraceError(f"{path.name}: {key}", first["input"], "a known key", f"Remove or rename `{key}`.")
-    more = len(error.errors()) - 1
+    errors = error.errors(include_url=False)
+    # a misspelt key is missing too, under its right name
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    key = ".".join(str(part) for part in first["loc"])
+    allowed, value = first["msg"].removeprefix("Value error, ").removeprefix("Input should be "), first.get("input")
     remedy = f"Fix `{key}`."
-    if first["type"] == "string_type" and isinstance(first["input"], bool | int | float):
+    if not key:  # a check of the whole spec, which names the key first
+        key, _, allowed = allowed.partition(": ") if ": " in allowed else ("spec", "", allowed)
+        value, remedy = _at(value, key), f"Fix `{key}`."
+    elif first["type"] == "extra_forbidden":
+        allowed, remedy = "a known key", f"Remove or rename `{key}`."
+    elif first["type"] == "missing":
+        value, allowed, remedy = None, "a value", f"Set `{key}`."
+    elif first["type"] == "string_type" and isinstance(value, bool | int | float):
         remedy = f"Write `{key}` in quotes."
+    if isinstance(value, Mapping) and not all(isinstance(part, int | float) for part in value.values()):
+        value = list(value)  # words may be secrets
+    more = len(errors) - 1
     also = f" ({more} more problem{'s' if more > 1 else ''} in this file.)" if more else ""
-    return MillraceError(f"{path.name}: {key}", first.get("input"), first["msg"], remedy + also)
+    return MillraceError(f"{path.name}: {key}", value, allowed, remedy + also)
+
+
+def _at(value: Any, key: str) -> Any:
+    """Return what a spec has at a dotted key; None if there is nothing."""
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

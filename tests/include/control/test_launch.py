@@ -131,7 +131,7 @@ def test_launch_rolls_back_with_a_new_version_and_a_decision(lake: Lake) -> None
     [
         ({"slots": 7}, "2 to 6"),
         ({"slots": 1}, "2 to 6"),
-        ({"roll_back_to": 9}, "Name an existing version"),
+        ({"roll_back_to": 9}, "lists the versions"),
         ({"roll_back_to": 1, "slots": 2}, "without slots"),
     ],
 )
@@ -145,7 +145,7 @@ def test_launch_when_the_request_is_out_of_range_then_commits_nothing(
 
 
 def test_launch_to_stop_a_pipeline_never_launched_says_so(lake: Lake) -> None:
-    with pytest.raises(MillraceError, match="Launch tiny first"):
+    with pytest.raises(MillraceError, match="tiny was never launched"):
         launch(spec(), ControlTables(lake), running=False)
 
 

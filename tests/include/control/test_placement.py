@@ -77,7 +77,7 @@ def test_placement_becomes_a_version_that_restarts_nothing(tmp_path: Path) -> No
     before = w.tables.deployments.latest(NAME)
     decision = w.loop.decide(w.loop.observe())
     assert (decision.action, decision.reason_code) == (Action.APPLY, "partitions_to_move")
-    assert decision.sentence == f"{NAME}: placement of 2 partitions: {SENTENCE}."
+    assert decision.sentence == f"{NAME}: placement of 2 state partitions: {SENTENCE}."
     w.loop.apply(decision.decision_id)
     after = w.tables.deployments.latest(NAME)
     assert before is not None and after is not None and not before.restarts(after)
@@ -92,7 +92,7 @@ def test_placement_is_planned_for_the_slots_of_the_same_decision(tmp_path: Path)
     w = placed(tmp_path, placer)
     decision = w.loop.decide(w.loop.observe())
     assert placer.asked_with == [4]
-    assert decision.sentence.startswith(f"{NAME}: slots 2 -> 4, {NAME}: placement of 2 partitions: ")
+    assert decision.sentence.startswith(f"{NAME}: slots 2 -> 4, {NAME}: placement of 2 state partitions: ")
     assert decision.target is not None
     assert (decision.target.slots, decision.target.apps[NAME].placement) == (4, {OPERATOR: (-1, 1, 1)})
     assert decision.predicted == {"throughput_rows_per_s": 960.0, STATEFUL_BATCH: 6.0}

@@ -231,7 +231,7 @@ def test_person_is_asked_in_mode_approve_but_not_again_after_a_refusal(tmp_path:
     assert "is still waiting for approval" in w.loop.decide(_next(w)).sentence
     refuse(w.tables, NAME, asked.decision_id, "ada", w.clock())
     refused = w.loop.decide(_next(w))
-    assert told([refused]) == ["hold: insists"] and "A person refused the same change" in refused.sentence
+    assert told([refused]) == ["hold: insists"] and "Not asking again" in refused.sentence
     assert w.app.slots == 1
 
 

@@ -131,7 +131,7 @@ def test_home_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytes
         ({"period_s": 0.5}, "period_s"),
         ({"period_s": float("inf")}, "period_s"),
         ({"mode": "automatic"}, "mode"),
-        ({"owners": {"cores": "flow"}}, "spec"),
+        ({"owners": {"cores": "flow"}}, "owners"),
         ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
         ({"submit": {"master": "mesos"}}, "submit.master"),
@@ -144,9 +144,9 @@ def test_home_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytes
         ({"profile": {**PROFILE, "schedule": "* * * *"}}, "profile.schedule"),
         ({"profile": {**PROFILE, "schedule": ""}}, "profile.schedule"),
         ({"placement": {"budget": 8}}, "placement.budget"),
-        ({"placement": {}, "submit": {"master": "local"}}, "spec"),
-        ({"admission": {"capacity": 1.0}}, "spec"),
-        ({"admission": {"capacity": 1.0, "ingest": ["a", "a"]}}, "spec"),
+        ({"placement": {}, "submit": {"master": "local"}}, "placement"),
+        ({"admission": {"capacity": 1.0}}, "admission"),
+        ({"admission": {"capacity": 1.0, "ingest": ["a", "a"]}}, "admission"),
         ({"admission": {"capacity": 1.0, "ingest": ["a"], "report_s": 0}}, "admission.report_s"),
         ({"admission": {}}, "admission.capacity"),
         ({"admission": {"capacity": 0}}, "admission.capacity"),
@@ -164,6 +164,15 @@ def test_home_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytes
 )
 def test_wrong_value_is_named_with_key_and_allowed_range(folder: Path, change: dict[str, Any], key: str) -> None:
     assert refused(written(folder, {**GOOD, **change})).key == f"orders.yaml: {key}"
+
+
+def test_error_shows_the_wrong_value_only(folder: Path) -> None:
+    secret = {"submit": {"env": {"TOKEN": "hidden"}}}
+    for wrong in ({"executor": {"cores": 2}, "slots": {"max": 7}}, {"placement": {}, "submit": {"env": 1}}):
+        assert "hidden" not in str(refused(written(folder, {**GOOD, **secret, **wrong})))
+    nameless = {key: value for key, value in GOOD.items() if key != "name"}
+    problem = refused(written(folder, {**nameless, **secret}))
+    assert (problem.value, problem.remedy) == (None, "Set `name`.")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +284,7 @@ def test_load_when_the_schedule_is_not_a_cron_expression_then_shows_one(folder: 
 
 def test_placement_without_executors_is_refused_with_a_remedy(folder: Path) -> None:
     problem = refused(written(folder, {**GOOD, "placement": {}, "submit": {"master": "local"}}))
-    assert "placement: needs executors" in problem.allowed and "embedded" in problem.allowed
+    assert "needs executors" in problem.allowed and "embedded" in problem.allowed
 
 
 def test_load_when_several_values_are_wrong_then_counts_the_rest(folder: Path) -> None:

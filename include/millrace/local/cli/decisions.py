@@ -56,7 +56,7 @@ def _planned(tables: ControlTables, pipeline: str | None, recent: list[Decision]
         if pipeline in (None, name) and plan is not None:
             yield f"Planned ahead for {name}: {describe(plan.lines)}"
         elif pipeline in (None, name) and name in newest:
-            yield f"Planned ahead for {name}, but not carried out now: {describe(newest[name])}"
+            yield f"Planned ahead for {name}, but inactive: {describe(newest[name])}"
 
 
 def table(decisions: list[Decision]) -> Table:

@@ -101,13 +101,13 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
 @click.command()
 @click.argument("pipeline")
 def pause(pipeline: str) -> None:
-    """Stop adapting PIPELINE at once, approvals that wait included; its job runs on as it is."""
+    """Stop adapting PIPELINE at once, including pending approvals; its job keeps running unchanged."""
     from millrace.control.contingencies import withdraw_plan
     from millrace.wiring import control_tables
 
     _set_paused(pipeline, True)
     withdraw_plan(control_tables().deployments, pipeline, getpass.getuser())
-    click.echo(f"{pipeline} is no longer adapted; ./millrace resume {pipeline} turns it on again.")
+    click.echo(f"Adaptation of {pipeline} is paused; its job keeps running. To resume: ./millrace resume {pipeline}")
 
 
 @click.command()
@@ -115,7 +115,7 @@ def pause(pipeline: str) -> None:
 def resume(pipeline: str) -> None:
     """Adapt PIPELINE again."""
     _set_paused(pipeline, False)
-    click.echo(f"{pipeline} is adapted again.")
+    click.echo(f"Adaptation of {pipeline} has resumed.")
 
 
 @click.command()

@@ -84,7 +84,7 @@ def down() -> None:
     click.echo("The stack is down." if stopped else "The stack was not up.")
     for name in jobs_left(home):
         click.echo(
-            f"{name} keeps running, but on the embedded cluster it processes nothing until the next ./millrace up. "
+            f"{name} keeps running. On the embedded cluster, it processes nothing until the next ./millrace up. "
             f"To stop it at a batch boundary: ./millrace up, then ./millrace trigger {name} --stop"
         )
 

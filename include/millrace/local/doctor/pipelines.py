@@ -81,5 +81,6 @@ def evaluated(status: PipelineStatus, spec: PipelineSpec, lake: Lake, now: datet
     patience_s = spec.quality.max_age_s + 2 * spec.period_s + SLACK_S
     if age_s <= late_after_s(read_pace_s(lake, name), patience_s):
         return ok(name, f"Evaluated {age_s:.0f} s ago.")
-    remedy = f"If it is paused: ./millrace resume {name}. Otherwise read ./millrace logs triggerer and scheduler."
+    logs = "./millrace logs triggerer, then ./millrace logs scheduler"
+    remedy = f"If it is paused: ./millrace resume {name}. Otherwise read {logs}."
     return warning(name, f"The last evaluation of {name} was {age_s / 60:.0f} min ago.", remedy)

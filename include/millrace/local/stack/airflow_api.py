@@ -89,7 +89,9 @@ class AirflowApi:
             MillraceError: There is no such DAG, it is paused, or a parameter is not allowed.
         """
         if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait without any visible reason
-            raise MillraceError(dag_id, "paused", "a DAG that is not paused", "Unpause it in Airflow, then try again.")
+            pipeline = dag_id.removeprefix("adapt_")
+            remedy = "Unpause it in Airflow" if pipeline == dag_id else f"Run ./millrace resume {pipeline}"
+            raise MillraceError(dag_id, "paused", "a DAG that is not paused", f"{remedy}, then try again.")
         run = self._send(
             "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
         )
