@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger(__name__)
-LIMIT_S = 15.0
+LIMIT_S = 8.0
 """Longest time that a new executor is kept from state partitions. A cold executor is better than none."""
 JOB = "Millrace prepares new executors"
 PANDAS_NODES = ("InPandas", "ArrowEvalPython")
