@@ -453,7 +453,7 @@ def test_roll_back_is_a_new_version_and_a_decision(w: World) -> None:
     assert roll_back(w.tables, NAME, 1, "alice", w.clock(), None) == made
     last = DecisionStore(w.lake).get(made.decision_id or "")
     assert last is not None and last.action is Action.ROLL_BACK and last.target == made
-    with pytest.raises(MillraceError, match="to_version: got 9; allowed: 1 to 3"):
+    with pytest.raises(MillraceError, match="roll_back_to: got 9; allowed: 1 to 3"):
         roll_back(w.tables, NAME, 9, "alice", w.clock(), None)
 
 
