@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Change, Deployment
-from millrace.model.errors import MillraceError
+from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.protocols import HasModel, Optimizer
 from millrace.model.signals import Signals
 
@@ -76,7 +76,7 @@ def _refusal(model: type[Options], error: ValidationError) -> MillraceError:
         allowed = ", ".join(sorted(model.model_fields))
         return MillraceError(key, first["input"], allowed, "Remove the option or correct its name.")
     field = model.model_fields.get(str(location[0])) if len(location) == 1 else None
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    message = pydantic_reason(first["msg"])
     allowed = (field and (allowed_values(field) or field.description)) or message
     if first["type"] == "missing":
         return MillraceError(key, None, allowed, "Set it.")

@@ -218,16 +218,14 @@ def _rises(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
 def _scale_ups(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
     """Return the times of the batches around a scale-up, against full ones of their size."""
     work = partial(measure_scale_ups, cluster, rounds=size.scale_ups, period_s=size.period_s)
-    found = attempts.attempt(SCALE_UP, LIVE.name, work) or []
+    found = attempts.attempt(SCALE_UP, LIVE.name, work)
+    if not found:
+        return []
     worst = {
-        "running_batch_ratio": max((ratios.running for ratios in found), default=None),
-        "first_batch_ratio": max((ratios.first for ratios in found), default=None),
+        "running_batch_ratio": max(ratios.running for ratios in found),
+        "first_batch_ratio": max(ratios.first for ratios in found),
     }
-    return [
-        _judged(SCALE_UP, figure, value, "ratio", SCALE_UP_LIMIT, len(found))
-        for figure, value in worst.items()
-        if value is not None
-    ]
+    return [_judged(SCALE_UP, figure, value, "ratio", SCALE_UP_LIMIT, len(found)) for figure, value in worst.items()]
 
 
 def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:

@@ -11,7 +11,6 @@ from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, source_of
 from benchmarks.elastic.streams import PEAK_ROWS_PER_S, WAIT_MS
-from millrace.model.deployment import Deployment
 
 LOW_ROWS_PER_S = 8.0
 """Fits on the fewest slots with room."""
@@ -56,9 +55,9 @@ def request_s(cluster: Cluster, name: str, contingencies: bool, period_s: float)
     with pipeline.running(), pipeline.controlled("live"), feed.at(load):
         wait_until(lambda: _is_known(pipeline), "the throughput of the first slots", KNOWN_S, READ_S)
         time.sleep(STEADY_S)
-        before = _slots(pipeline.latest())
+        before = pipeline.latest().slots
         load.high = True
-        wait_until(lambda: _slots(pipeline.latest()) > before, "more slots", REQUEST_S, LOOK_S)
+        wait_until(lambda: pipeline.latest().slots > before, "more slots", REQUEST_S, LOOK_S)
         requested = time.time()
     if load.risen is None:
         raise RuntimeError("slots were added before the rise")
@@ -69,7 +68,3 @@ def _is_known(pipeline: Pipeline) -> bool:
     newest = next(iter(pipeline.tables.decisions.recent(pipeline.spec.name, 1)), None)
     app = next(iter(newest.signals.apps), None) if newest is not None and newest.signals is not None else None
     return app is not None and app.capacity is not None
-
-
-def _slots(content: Deployment) -> int:
-    return sum(app.slots for app in content.apps.values())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.methods import LIVE
-from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, source_of
 from benchmarks.elastic.streams import WAIT_MS
 from millrace.model.telemetry import BatchMetrics
@@ -67,11 +67,11 @@ def measure(cluster: Cluster, name: str, rounds: int, period_s: float) -> list[R
     feed = Feed(source_of(pipeline.home), flight_rows(1))
     with pipeline.running(), feed.at(lambda _second: ROWS_PER_S):
         for _ in range(rounds):
-            _await_batches(pipeline, FEW)
+            pipeline.await_batches(BATCHES, datetime.now(UTC), MOST_S * BATCHES)
             asked = time.time()
             pipeline.await_version(pipeline.resize(MANY).version)
             changes.append(ScaleUp(asked, time.time()))
-            _await_batches(pipeline, MANY)
+            pipeline.await_batches(BATCHES, datetime.now(UTC), MOST_S * BATCHES)
             pipeline.await_version(pipeline.resize(FEW).version)
     batches = pipeline.batches()
     return [found for change in changes if (found := ratios(batches, change)) is not None]
@@ -94,14 +94,3 @@ def ratios(batches: Sequence[BatchMetrics], change: ScaleUp) -> Ratios | None:
         return None
     usual, warm = (median(b.duration_s for b in part) for part in (before, after[-WARM:]))
     return Ratios(max(b.duration_s for b in during) / usual, after[0].duration_s / warm)
-
-
-def _await_batches(pipeline: Pipeline, slots: int) -> None:
-    """Wait for full batches at a size: ``BATCHES`` since now."""
-    begun = time.time()
-
-    def enough() -> bool:
-        ended = [b for b in pipeline.batches() if b.slots == slots and b.time.timestamp() > begun]
-        return len(ended) > BATCHES
-
-    wait_until(enough, f"{BATCHES} batches on {slots} slots", MOST_S * BATCHES, READ_S)

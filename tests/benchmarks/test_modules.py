@@ -1,4 +1,4 @@
-"""Benchmarks start some modules by name in processes of their own, where a broken import shows late."""
+"""Benchmarks start some modules by name, in their own processes. A broken import shows late there."""
 
 from __future__ import annotations
 

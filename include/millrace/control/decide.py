@@ -311,7 +311,7 @@ def _judged(
     author = VERIFICATION if undoes(accepted.proposals) else BY_DECISION
     author = (context.request.requested_by or "person") if context.forced else author
     # the version exists only after approval
-    reason = message.removeprefix(messages.LEAD[Action.AWAIT])
+    reason = messages.without_lead(message)
     target = replace(accepted.content, author=author, decision_id=decision.decision_id, reason=reason)
     return replace(decision, target=target)
 

@@ -108,8 +108,13 @@ def real_time(signals: Signals) -> Hold | None:
 
 def still_waiting(asked: Decision) -> Hold:
     """Hold while a person has not answered."""
-    what = asked.sentence.removeprefix(LEAD[Action.AWAIT])
+    what = without_lead(asked.sentence)
     return Hold("awaiting_approval", f"Decision {asked.decision_id} is still waiting for approval: {what}")
+
+
+def without_lead(sentence: str) -> str:
+    """Return the sentence of a change that waits for approval, without what says so."""
+    return sentence.removeprefix(LEAD[Action.AWAIT])
 
 
 def refused_before(veto: Decision) -> Hold:

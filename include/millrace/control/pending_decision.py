@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from millrace.control.messages import LEAD
+from millrace.control.messages import without_lead
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import veto_id
 from millrace.model.decision import Action, Decision, GuardOutcome
@@ -115,9 +115,8 @@ def refuse(tables: ControlTables, pipeline: str, decision_id: str, by: str | Non
     code, what = ("expired", f"No one approved decision {decision_id} in time")
     if by is not None:
         code, what = ("rejected", f"{by} rejected decision {decision_id}")
-    change = asked.sentence.removeprefix(LEAD[Action.AWAIT])
     try:
-        return record_veto(tables, asked, code, f"{what}: {change}", now)
+        return record_veto(tables, asked, code, f"{what}: {without_lead(asked.sentence)}", now)
     except Settled as outcome:
         remedy = f"{outcome} Undo it with `./millrace trigger {pipeline} --roll-back-to {asked.base_version}`."
         raise MillraceError("decision_id", decision_id, "a Decision that still waits", remedy) from outcome

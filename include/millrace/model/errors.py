@@ -18,6 +18,11 @@ class MillraceError(Exception):
         super().__init__(f"{key}: got {value!r}; allowed: {allowed}. {remedy}")
 
 
+def pydantic_reason(message: str) -> str:
+    """Return what pydantic says of a value, without its lead."""
+    return message.removeprefix("Value error, ").removeprefix("Input should be ")
+
+
 class NotReady(Exception):  # noqa: N818 - an outcome, not an error: "try again later"
     """There is nothing to decide on yet; the evaluation ends quietly."""
 

@@ -1,4 +1,4 @@
-"""When a change did not help: the one rule, used where a tuner proposes slots and where a change is verified."""
+"""The rule for when a change did not help: for a tuner before it proposes slots, for verification after a change."""
 
 from __future__ import annotations
 

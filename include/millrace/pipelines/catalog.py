@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from millrace.model import submit_conf
-from millrace.model.errors import MillraceError
+from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.spec import PipelineSpec, resolve_script
 from millrace.pipelines.spec_yaml import read_file
 from millrace.places import IN_CHECKOUT, home_folder
@@ -159,7 +159,7 @@ def _explained(path: Path, error: ValidationError) -> MillraceError:
     # a misspelt key is missing too, under its right name
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     key = ".".join(str(part) for part in first["loc"])
-    allowed, value = first["msg"].removeprefix("Value error, ").removeprefix("Input should be "), first.get("input")
+    allowed, value = pydantic_reason(first["msg"]), first.get("input")
     remedy = f"Fix `{key}`."
     if not key:  # a check of the whole spec, which names the key first
         key, _, allowed = allowed.partition(": ") if ": " in allowed else ("spec", "", allowed)

@@ -2,7 +2,7 @@
 
 An executor that has just started loads and compiles its classes and starts its Python workers with its first tasks. On
 a busy host that makes the first batch after a scale-up several times as long as a warm one. A small job whose tasks
-prefer the new executors does this work while the running batch goes on without them.
+prefer the new executors does this work while the running batch continues without them.
 
 Tasks of the running batch that wait for a slot still start on a new executor at once: Spark offers no way to hold them.
 """
@@ -91,7 +91,7 @@ def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, py
 
     Args:
         spark: Any session of the application.
-        executors: Where the tasks run if slots are free there within ``spark.locality.wait.process``.
+        executors: The tasks run there if slots are free within ``spark.locality.wait.process``.
         tasks: Number of tasks per executor.
         python: Whether the tasks use Python workers.
         pandas: Whether these load pandas; the executors' Python must have it.

@@ -111,7 +111,7 @@ def marker(
         time: The present (UTC).
         slots: Tasks that can run at once, >= 1.
         durations_ms: How long a batch has been running, or nothing.
-        position: Where the query's sources are.
+        position: Present position in the query's sources.
     """
     return BatchMetrics(
         pipeline=last.pipeline,
