@@ -56,7 +56,7 @@ Note = Callable[[Lifetime, int | None], None]
 """Takes an executor that registered or ended, and its number."""
 
 Ready = Callable[[Sequence[Executor], bool], Collection[str]]
-"""Returns the ids of the executors that may have state partitions; also takes whether a query runs."""
+"""Returns the ids of the executors that may have state partitions; also takes whether a query has run a batch."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,11 @@ class ExecutorAgent:
         leaving = [executor for number, executor in executors.items() if number not in stay]
         self._request(wanted + len(leaving))
         queries = [query for query in list(self._queries) if query.isActive]
-        ready = self._ready(registered, bool(queries))
-        kept = {number: executor for number, executor in executors.items() if number in stay and executor.id in ready}
         batches = self._placement.batches(queries)
+        ready = self._ready(registered, any(batch >= 0 for batch in batches.values()))
+        stayers = {number: executor for number, executor in executors.items() if number in stay}
+        # without a warm executor, a placement is better than none
+        kept = {number: executor for number, executor in stayers.items() if executor.id in ready} or stayers
         if kept and self._placed != (kept, batches, content.placement):
             if self._place(kept, queries):
                 self._note_naming(queries, batches)
@@ -142,8 +144,9 @@ class ExecutorAgent:
             self._let_go(leaving, queries, batches)
         if len(executors) == wanted:
             self._drain = None
-        if len(kept) == len(stay):  # batches before that do not show what the new slots can do
-            self._report_slots(len(executors), wanted, self._holds(queries, batches))
+        # until state is on the new slots, batches do not show what these can do
+        used = len(kept) == len(stay) or not self._operators(queries)
+        self._report_slots(len(executors), wanted, self._holds(queries, batches), used)
 
     def _run(self) -> None:
         while True:
@@ -281,7 +284,7 @@ class ExecutorAgent:
             operators.setdefault((partition.run, partition.operator), []).append(partition)
         return list(operators.values())
 
-    def _report_slots(self, executors: int, wanted: int, holds: bool) -> None:
+    def _report_slots(self, executors: int, wanted: int, holds: bool, used: bool) -> None:
         """Report a version once it is carried out, or the slots if the cluster has no room for more.
 
         Slots are reported at once, the version once its placement holds.
@@ -290,7 +293,7 @@ class ExecutorAgent:
         if (executors, wanted) != self._counted:
             self._counted, self._counted_s = (executors, wanted), now
         slots, version = self._content.slots_of(executors), self._version if holds else self._reported[0]
-        waiting = executors < wanted and now - self._counted_s <= SHORT_S
+        waiting = not used or (executors < wanted and now - self._counted_s <= SHORT_S)
         if executors == 0 or executors > wanted or waiting or (version, slots) == self._reported:
             return
         if executors < wanted:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from millrace.model.failure import reason
 from millrace.runtime.agent.allocation import Executor
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 LIMIT_S = 8.0
 """Longest time that a new executor is kept from state partitions. A cold executor is better than none."""
+JOB_LIMIT_S = 30.0
+"""Longest time that the job may use slots which batches need."""
 JOB = "Millrace prepares new executors"
-PANDAS_NODES = ("InPandas", "ArrowEvalPython")
-PYTHON_NODES = (*PANDAS_NODES, "Python", "PySpark", "InArrow", "ForeachBatch")
-"""Parts of the names of a plan's nodes that need pandas in Python workers, and that use or may use such workers."""
+ARROW_NODES = ("InPandas", "InArrow", "ArrowEvalPython")
+PYTHON_NODES = (*ARROW_NODES, "Python", "PySpark", "ForeachBatch")
+"""Parts of the names of a plan's nodes that need pyarrow in Python workers, and that use or may use such workers."""
 
 Prepare = Callable[[Sequence[Executor]], None]
 
@@ -50,7 +54,7 @@ class ExecutorWarmUp:
 
         Args:
             executors: All registered executors.
-            running: Whether a query runs. Before the first one nothing is known of what it needs.
+            running: Whether a query has run a batch. Before that, nothing is known of what it needs.
         """
         now, ids = time.monotonic(), {executor.id for executor in executors}
         new = [executor for executor in executors if executor.id not in self._known]
@@ -65,7 +69,7 @@ class ExecutorWarmUp:
         try:
             self._prepare(executors)
         except Exception as error:  # an executor that left, a session that ends: the query must not notice
-            LOG.info("Executors start cold: %s", reason(error))
+            LOG.warning("Executors start cold: %s", reason(error))
         for executor in executors:
             self._cold_until_s.pop(executor.id, None)
 
@@ -78,30 +82,36 @@ def job_on_executors(spark: SparkSession, tasks: int, queries: Sequence[Any]) ->
         tasks: Tasks that an executor runs at the same time, >= 1.
         queries: Live list of the script's queries. Python workers start if one of them uses Python.
     """
+    sessions: list[Any] = []
 
     def prepare(executors: Sequence[Executor]) -> None:
-        plans = "".join(map(_plan, list(queries)))
-        run_on(spark, executors, tasks, python=uses_python(plans), pandas=uses_pandas(plans))
+        # one for all, and none of PySpark's: a new one there would become the session of the script's RDD.toDF
+        sessions[:] = sessions or [spark._jsparkSession.newSession()]
+        plans = "".join(_plan(query) for query in list(queries) if query.isActive)
+        run_on(spark, sessions[0], executors, tasks, python=uses_python(plans), arrow=uses_arrow(plans))
 
     return prepare
 
 
-def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, python: bool, pandas: bool) -> None:
+def run_on(
+    spark: SparkSession, session: Any, executors: Sequence[Executor], tasks: int, *, python: bool, arrow: bool
+) -> None:
     """Run tasks that use generated code and, if asked, Python workers, on certain executors.
 
     Args:
         spark: Any session of the application.
+        session: The JVM's session in which they run.
         executors: The tasks run there if slots are free within ``spark.locality.wait.process``.
         tasks: Number of tasks per executor.
         python: Whether the tasks use Python workers.
-        pandas: Whether these load pandas; the executors' Python must have it.
+        arrow: Whether these load pyarrow and, if it is installed there, pandas.
     """
     from pyspark.sql import DataFrame
     from pyspark.sql.functions import udf
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     context: Any = spark.sparkContext
-    jvm, session = context._jvm, spark.newSession()
+    jvm = context._jvm
     values = context._gateway.new_array(jvm.Object, 1)
     values[0] = 1
     row = jvm.org.apache.spark.sql.RowFactory.create(values)
@@ -109,15 +119,40 @@ def run_on(spark: SparkSession, executors: Sequence[Executor], tasks: int, *, py
     pinned = [jvm.scala.Tuple2(row, jvm.PythonUtils.toSeq([place])) for place in places]
     rows = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(pinned), jvm.scala.reflect.ClassTag.Any())
     schema = StructType([StructField("id", IntegerType())])
-    java_schema = session._jsparkSession.parseDataType(schema.json())
-    frame = DataFrame(session._jsparkSession.createDataFrame(rows, java_schema), session)
-    # a lambda travels by value: the workers need none of our modules
-    if pandas:
-        frame = frame.mapInPandas(lambda frames: frames, schema)
+    frame = DataFrame(session.createDataFrame(rows, session.parseDataType(schema.json())), spark)
+    # functions of a function travel by value: the workers need none of our modules
+    if arrow:
+        frame = frame.mapInArrow(_with_pandas(), schema)
     elif python:
         frame = frame.select(udf(lambda id: id, IntegerType(), useArrow=False)("id").alias("id"))
+    with _limited(context):
+        frame.sortWithinPartitions("id").write.format("noop").mode("overwrite").save()
+
+
+@contextmanager
+def _limited(context: Any) -> Iterator[None]:
+    """Name the jobs of this thread, and cancel them after the limit: they must not delay later batches."""
+    tag = f"millrace-warm-up-{uuid4().hex}"
+    timer = threading.Timer(JOB_LIMIT_S, context.cancelJobsWithTag, (tag,))
+    timer.daemon = True
+    context.addJobTag(tag)
     context.setLocalProperty("spark.job.description", JOB)
-    frame.sortWithinPartitions("id").write.format("noop").mode("overwrite").save()
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        context.removeJobTag(tag)
+        context.setLocalProperty("spark.job.description", None)
+
+
+def _with_pandas() -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+        with suppress(ImportError):
+            import pandas  # noqa: F401
+        yield from batches
+
+    return pass_on
 
 
 def uses_python(plan: str) -> bool:
@@ -125,13 +160,15 @@ def uses_python(plan: str) -> bool:
     return any(node in plan for node in PYTHON_NODES)
 
 
-def uses_pandas(plan: str) -> bool:
-    """Return whether a plan has nodes that need pandas in Python workers."""
-    return any(node in plan for node in PANDAS_NODES)
+def uses_arrow(plan: str) -> bool:
+    """Return whether a plan has nodes that need pyarrow in Python workers."""
+    return any(node in plan for node in ARROW_NODES)
 
 
 def _plan(query: Any) -> str:
     """Return the sink of a query and the plan of its newest batch."""
     execution = query._jsq.streamingQuery()
     last = execution.lastExecution()
-    return f"{execution.sink()} {'' if last is None else last.executedPlan()} "
+    # a batch is planned in its own thread, where its jobs belong to the query
+    planned = last is not None and last.tracker().phases().contains("planning")
+    return f"{execution.sink()} {last.executedPlan() if planned else ''} "

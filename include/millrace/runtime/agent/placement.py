@@ -144,12 +144,15 @@ def follow(planned: Mapping[int, str], located: Mapping[int, str | None], execut
         executors: Executors that may have partitions, at least one.
 
     Returns:
-        The executor of every partition. A partition that the plan does not name, or whose executor is gone, goes to
-        the executor with the fewest partitions. Without a plan, partitions are spread evenly.
+        The executor of every partition. A partition that the plan does not name, or whose planned executor is not
+        there, stays where it is or, if it cannot, goes to the executor with the fewest partitions. Without a plan,
+        partitions are spread evenly.
     """
     placed = {number: executor for number, executor in planned.items() if executor in executors and number in located}
     if not placed:
         return spread(located, executors)
+    kept = {number: executor for number, executor in located.items() if executor is not None and executor in executors}
+    placed = kept | placed
     held = Counter(placed.values())
     for number in sorted(located.keys() - placed.keys()):
         placed[number] = min(executors, key=lambda executor: held[executor])

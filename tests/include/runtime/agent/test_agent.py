@@ -184,6 +184,34 @@ def test_new_executors_get_no_state_and_do_not_count_until_they_are_ready() -> N
     assert world.reports[-1] == (2, 4)
 
 
+def test_executors_that_are_all_cold_get_the_state_at_once() -> None:
+    world = World(cold={"0", "1"})
+    world.deploy(2)
+    world.agent.step()
+    assert world.loads() == [4, 4]
+    world.state.batch += 2
+    world.agent.step()
+    assert world.reports == [(2, 2)]
+
+
+def test_slots_count_at_once_if_no_query_keeps_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(cold={"2", "3"})
+    monkeypatch.setattr(world.state, "partitions", lambda query: ())
+    world.deploy(4)
+    world.agent.step()
+    world.cluster.come()
+    world.agent.step()
+    assert world.reports == [(2, 4)]
+
+
+@pytest.mark.parametrize(("batch", "running"), [(-1, False), (0, True)])
+def test_executors_count_as_new_once_a_batch_has_run(batch: int, running: bool) -> None:
+    world, asked = World(state=State(batch=batch)), []
+    world.agent._ready = lambda executors, running: asked.append(running) or {e.id for e in executors}
+    world.agent.step()
+    assert asked == [running]
+
+
 def test_task_that_reports_itself_is_overruled_after_its_batch() -> None:
     world = World()
     world.agent.step()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from millrace.runtime.agent.allocation import Executor
-from millrace.runtime.agent.executor_warm_up import ExecutorWarmUp, uses_pandas, uses_python
+from millrace.runtime.agent.executor_warm_up import ExecutorWarmUp, uses_arrow, uses_python
 from tests.jobs.driving import until
 
 OLD = Executor("0", "a")
@@ -87,15 +87,15 @@ def test_executor_that_left_is_forgotten(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "python", "pandas"),
+    ("plan", "python", "arrow"),
     [
         ("DeltaSink *(2) HashAggregate +- FileScan", False, False),
         ("DeltaSink *(2) Project +- BatchEvalPython [twice(v)]", True, False),
         ("DeltaSink *(2) Project +- ArrowEvalPython [twice(v)], 200", True, True),
         ("DeltaSink *(1) MapInPandas look_up(a, b)", True, True),
-        ("DeltaSink *(1) MapInArrow look_up(a, b)", True, False),
+        ("DeltaSink *(1) MapInArrow look_up(a, b)", True, True),
         ("ForeachBatchSink *(2) HashAggregate +- FileScan", True, False),
     ],
 )
-def test_python_workers_start_as_the_plan_needs_them(plan: str, python: bool, pandas: bool) -> None:
-    assert (uses_python(plan), uses_pandas(plan)) == (python, pandas)
+def test_python_workers_start_as_the_plan_needs_them(plan: str, python: bool, arrow: bool) -> None:
+    assert (uses_python(plan), uses_arrow(plan)) == (python, arrow)

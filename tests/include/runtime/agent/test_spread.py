@@ -53,6 +53,11 @@ def test_plan_is_followed_if_its_executors_are_present(
     assert all(placed[n] == e for n, e in planned.items() if e in executors and n in located)
 
 
+def test_partitions_stay_while_their_planned_executor_is_not_ready() -> None:
+    located = {0: "0", 1: "0", 2: "0", 3: "1"}
+    assert follow({0: "0", 1: "2", 2: "2", 3: "1"}, located, ["0", "1"]) == located
+
+
 @given(LOCATED, EXECUTORS)
 def test_missing_plan_is_an_even_spread(located: dict[int, str | None], executors: list[str]) -> None:
     assert follow({}, located, executors) == spread(located, executors)

@@ -168,10 +168,10 @@ def test_arrival_rate_of_a_limited_file_source_shows_in_its_unread_files(
     told, newest = rates(found), found.newest
     truth = arrivals.rate(found.since.timestamp(), found.until.timestamp())
     assert arrival_basis(found) is ArrivalBasis.LISTED
-    assert told.arrival_rows_per_s == pytest.approx(truth, rel=0.1)
+    # files are listed after the batch, on a busy machine seconds later
+    assert told.arrival_rows_per_s == pytest.approx(truth, abs=2 * ROWS_PER_S / PERIOD_S)
     by_its_end = float(np.interp(newest.time.timestamp(), arrivals.times, arrivals.rows))
     read = sum(b.rows_in for b in found.batches)
-    # files are listed after the batch, on a busy machine seconds later
     assert by_its_end - ROWS_PER_S < told.backlog_rows + read < arrivals.rows[-1] + ROWS_PER_S
     assert newest.rows_in / newest.duration_s < 0.75 * truth
     full = [b.rows_in for b in found.batches]  # of two files, which differ in size
