@@ -125,9 +125,9 @@ def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
         return {"pays": "", "lower": "", "saved": "", "cost": ""}
     saved, cost = number(round(pays.saved) if math.isfinite(pays.saved) else None), number(round(pays.cost))
     if math.isfinite(pays.saved):
-        text = f" This saves about {saved} slot-seconds until the next rise; changing there and back costs {cost}."
+        text = f" This saves about {saved} slot-seconds until the next rise; scaling down and up again costs {cost}."
     else:
-        text = f" Changing there and back costs {cost} slot-seconds, which it saves in {_paid_s(pays)} s."
+        text = f" Scaling down and up again costs {cost} slot-seconds, which it saves in {_paid_s(pays)} s."
         text += "" if context.bursts else " No rise is expected."
     noun = "slot" if context.operator.id is None else "task"
     return {"pays": text, "lower": count(context.now - pays.freed, noun), "saved": saved, "cost": cost}

@@ -98,7 +98,7 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.SLACK_TOO_SMALL: f"{_ARRIVES}. A scale-down would free less than the required {{slack}} %.",
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}. Fewer might not keep up.",
     Reason.DOES_NOT_PAY: f"{_ARRIVES}. {{lower}} would be enough, but would save only about {{saved}} slot-seconds "
-    "until the next rise; changing there and back costs {cost}.",
+    "until the next rise; scaling down and up again costs {cost}.",
     Reason.AT_MINIMUM: f"{_ARRIVES}. Fewer are not allowed (slots.min: {{low}}).",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}. The proposed change of size is less than {{threshold}} %, which is "
     "too small to act on.",

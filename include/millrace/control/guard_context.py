@@ -22,7 +22,7 @@ JUDGED_BY_BATCHES = 24
 """Fewest batches that this must cover."""
 MOST_CHANGES = 500
 UNDONE_FOR = timedelta(hours=1)
-"""How long a person's roll-back stands."""
+"""How long a person's rollback stands."""
 HELD_FOR, MOST_HELD = timedelta(days=1), 5
 """How long a change that missed its prediction is not tried again at the same load (its cause may pass), and
 how many such changes count."""

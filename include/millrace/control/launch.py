@@ -143,7 +143,7 @@ def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, rea
 
 
 def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
-    """Record the Decision of a roll-back, unless it is recorded already."""
+    """Record the Decision of a rollback, unless it is recorded already."""
     if version.decision_id is None or tables.decisions.get(version.decision_id) is not None:
         return
     decision = Decision(version.decision_id, version.pipeline, now, Action.ROLL_BACK, "roll_back", version.reason)

@@ -56,7 +56,7 @@ def on_newest(decision: Decision, newest: Deployment) -> Deployment | None:
     """Return the content that a Decision leads to from the newest version.
 
     While a Decision waits, another one may change other fields without a restart, such as shed ratio or executors. Both
-    changes then stand. A launch or a roll-back in between voids the waiting Decision.
+    changes then stand. A launch or a rollback in between voids the waiting Decision.
 
     Args:
         decision: The Decision, with a target.

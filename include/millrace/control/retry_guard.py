@@ -84,5 +84,5 @@ def _told(decision: Decision, tried: tuple[Change, ...]) -> str:
     why = f"{tried[0].app}: {what} was rolled back at {decision.time:%H:%M} UTC"
     low, high = decision.predicted.get(HELD_FROM), decision.predicted.get(HELD_TO)
     if low is None or high is None:
-        return f"{why}; no retry until the app itself changes"
-    return f"{why}; no retry until the arrival rate leaves {low:,.0f} to {high:,.0f} rows/s"
+        return f"{why}; it is not tried again until the app itself changes"
+    return f"{why}; it is not tried again until the arrival rate leaves {low:,.0f} to {high:,.0f} rows/s"

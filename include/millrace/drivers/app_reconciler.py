@@ -100,7 +100,7 @@ class AppReconciler:
         return Outcome.CIRCUIT_OPEN if failures is not None and failures.open else Outcome.FAILED
 
     def _outcome_of_start(self, content: str) -> Outcome:
-        """Return the same for a driver that never became ready: a roll-back if there is a former version."""
+        """Return the same for a driver that never became ready: a rollback if there is a former version."""
         outcome, failures = self._outcome(content), self.drivers.history().contents.get(content)
         counts = failures is not None and failures.failures > 0
         back = outcome is Outcome.FAILED and counts and self._former_version(content) is not None

@@ -125,7 +125,7 @@ class Decision:
         config_hash: Hash of the spec in force.
         mlflow_run_id: The MLflow run of a change; None for holds.
         cursor_version: Version of ``telemetry/batches`` it read up to, at which the next evaluation continues; None for
-            a Decision without an evaluation (a veto of a stale apply, a roll-back).
+            a Decision without an evaluation (a veto of a stale apply, a rollback).
         cursor_until: Time it read up to (UTC).
         cursor_table: Id of the table of ``cursor_version``; None if it was not noted.
     """

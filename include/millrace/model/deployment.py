@@ -181,7 +181,7 @@ def operator_name(query: str, operators: Sequence[int]) -> str:
 class Deployment:
     """The whole desired state of a pipeline, numbered.
 
-    Immutable; versions only go up; a roll-back is a new version with old content.
+    Immutable; versions only go up; a rollback is a new version with old content.
 
     Attributes:
         pipeline: Name of the pipeline.
@@ -194,7 +194,7 @@ class Deployment:
         ingest: Number of the ingest table that each input stream enters at, by stream; empty if its feed decides.
         join: Settings of its stream join; None without one.
         detached: True while its job runs on without Millrace: nothing is evaluated, started or stopped.
-        source: Hash of the spec and its script when they were last taken over; empty if it was not noted. A roll-back
+        source: Hash of the spec and its script when they were last taken over; empty if it was not noted. A rollback
             keeps it, so what was undone is not taken over again until it changes.
         finished: When its script ended by itself with nothing left to do (UTC); it does not run any more.
         contingencies: Plan that its agents may carry out at once if more arrives; None if they wait for evaluations.

@@ -168,7 +168,7 @@ class Replay:
         return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
 
     def _rolled_back(self, now: datetime) -> list[Decision]:
-        """Return what the recording rolled back while the replay followed it, and the replay's own roll-backs."""
+        """Return what the recording rolled back while the replay followed it, and the replay's own rollbacks."""
         followed = (d for v, d in self.recording.deployments.items() if v <= self.plant.followed)
         for deployment in followed:
             if deployment.author == VERIFICATION:

@@ -78,7 +78,8 @@ def test_placement_is_held_only_as_a_whole() -> None:
     tried = (Change(NAME, "placement", -1, 0, "q/0", partition=0), Change(NAME, "placement", -1, 1, "q/0", partition=1))
     given = context(deployment(4), undone(*tried))
     assert objection(given, deployment(4, (0, 1))) == (
-        "delays: this placement was rolled back at 12:00 UTC; no retry until the arrival rate leaves 400 to 600 rows/s"
+        "delays: this placement was rolled back at 12:00 UTC; "
+        "it is not tried again until the arrival rate leaves 400 to 600 rows/s"
     )
     assert objection(given, deployment(4, (0, 2))) is None
     assert objection(given, deployment(5, (0, 1))) is None

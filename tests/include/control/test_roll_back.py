@@ -85,7 +85,7 @@ def test_freed_slots_are_restored_when_the_lag_misses_its_goal_at_the_planned_lo
     assert newest is not None and former is not None and first.target is not None
     assert (newest.apps, newest.version, newest.author) == (former.apps, 3, "verification")
     assert w.app.slots == 2
-    assert "no retry until the arrival rate leaves 188 to 312 rows/s" in third.sentence
+    assert "it is not tried again until the arrival rate leaves 188 to 312 rows/s" in third.sentence
 
 
 def test_rolled_back_step_is_retried_only_at_another_load(tmp_path: Path) -> None:

@@ -516,7 +516,7 @@ def test_sentence_when_up_then_reads_naturally() -> None:
     assert re.fullmatch(
         r"Only 0 rows/s arrived in the last 10 s, and 6 slots can sustain \d+ rows/s\. "
         r"1 slot can sustain \d+ rows/s \(0 % "
-        r"used\)\. Changing there and back costs 70 slot-seconds, which it saves in 14 s\. No rise is expected\.",
+        r"used\)\. Scaling down and up again costs 70 slot-seconds, which it saves in 14 s\. No rise is expected\.",
         quiet.sentence,
     )
 

@@ -57,17 +57,19 @@ def test_dip_of_a_minute_is_no_reason_to_scale_down() -> None:
     dip = found[9]
     assert dip.reason_code == "does_not_pay"
     assert "3 slots would be enough, but would save only about 50 slot-seconds" in dip.sentence
-    assert "changing there and back costs 165" in dip.sentence
+    assert "scaling down and up again costs 165" in dip.sentence
 
 
 def test_step_down_says_its_savings_and_cost() -> None:
     first = driven([LOW])[0]
     assert first.reason_code == "over_provisioned"
     assert first.sentence.endswith(
-        "Changing there and back costs 165 slot-seconds, which it saves in 33 s. No rise is expected."
+        "Scaling down and up again costs 165 slot-seconds, which it saves in 33 s. No rise is expected."
     )
     down = next(p for p in driven([HIGH] * 3 + [LOW] * 20) if p.changes)
-    assert "This saves about 175 slot-seconds until the next rise; changing there and back costs 165." in down.sentence
+    assert (
+        "This saves about 175 slot-seconds until the next rise; scaling down and up again costs 165." in down.sentence
+    )
 
 
 @given(st.integers(2, 40), st.floats(0.0, 0.9))
