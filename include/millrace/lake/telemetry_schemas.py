@@ -21,7 +21,7 @@ from millrace.lake.table_schema import (
 GENERATION = ("generation", WHOLE, ">= 1", "start number of the driver; it only increases")
 PERIOD = "start of the period, in event time"
 
-LATER_COLUMNS: frozenset[str] = frozenset()
+LATER_COLUMNS = frozenset({"sources", "sink"})
 """Columns added since 0.2.0. Drivers of earlier versions, which may keep running for long, do not write them."""
 
 TELEMETRY: dict[str, TableSchema] = {
@@ -84,6 +84,20 @@ TELEMETRY: dict[str, TableSchema] = {
             "tasks that run permanently in real-time mode, 0 if their number is unknown; null for micro-batches",
         ),
         ("trigger_s", REAL, "s", "trigger interval of the query; 0 for as fast as possible, null if unknown"),
+        (
+            "sources",
+            pa.map_(TEXT, WHOLE),
+            "rows",
+            "read in this batch per source (`path:/data/silver`, `path:s3://bucket/silver`, `kafka:topic`); 0 in a "
+            "marker. Sources whose name is unknown are left out",
+        ),
+        (
+            "sink",
+            TEXT,
+            "",
+            "where the query writes, named as in `sources` of a query that reads it; empty if unknown, as with "
+            "`foreachBatch`",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": table(

@@ -79,6 +79,9 @@ class BatchMetrics:
         running_tasks: Tasks that run all the time because the query is in real-time mode; 0 if their number is unknown,
             null for micro-batches.
         trigger_s: Interval of the query's trigger, seconds; 0 if batches follow each other as fast as possible.
+        sources: Rows read in this batch by the name of the source (``path:/data/silver``, ``kafka:topic``), 0 in a
+            marker. Sources whose name is not known are left out.
+        sink: Name of where the query writes, as another query's ``sources`` would contain it; "" if it is not known.
     """
 
     pipeline: str
@@ -102,6 +105,8 @@ class BatchMetrics:
     lag: Mapping[str, int] = field(default_factory=dict)
     running_tasks: int | None = None
     trigger_s: float | None = None
+    sources: Mapping[str, int] = field(default_factory=dict)
+    sink: str = ""
 
     @property
     def duration_s(self) -> float:

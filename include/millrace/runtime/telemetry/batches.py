@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
+from millrace.runtime.telemetry import lineage
 from millrace.runtime.telemetry.sources.api import Position
 
 FOREACH_BATCH = "ForeachBatchSink"
@@ -77,6 +78,7 @@ def batch_metrics(
 ) -> BatchMetrics:
     """Return the batch as a row of ``telemetry/batches``; values that Spark does not report are None."""
     state = progress.get("stateOperators", [])
+    rows_in = int(progress.get("numInputRows", 0)) if position.read is None else position.read
     rows_out = int(progress.get("sink", {}).get("numOutputRows", -1))
     return BatchMetrics(
         pipeline=identity.pipeline,
@@ -87,7 +89,7 @@ def batch_metrics(
         epoch=identity.epoch,
         batch_id=int(progress["batchId"]),
         slots=identity.slots,
-        rows_in=int(progress.get("numInputRows", 0)) if position.read is None else position.read,
+        rows_in=rows_in,
         rows_out=None if rows_out < 0 else rows_out,
         durations_ms=durations_ms(progress),
         backlog_rows=position.backlog,
@@ -98,6 +100,8 @@ def batch_metrics(
         operators=operators,
         arrival_basis=position.basis,
         lag=dict(sorted(position.lag.items(), key=lambda part: -part[1])[:LAG_PARTITIONS]),
+        sources=lineage.sources(progress.get("sources", ()), rows_in),
+        sink=lineage.sink(str(progress.get("sink", {}).get("description", ""))),
     )
 
 
@@ -131,4 +135,6 @@ def marker(
         arrival_basis=position.basis,
         running_tasks=last.running_tasks,
         trigger_s=last.trigger_s,
+        sources=dict.fromkeys(last.sources, 0),
+        sink=last.sink,
     )

@@ -36,6 +36,7 @@ from millrace.runtime.telemetry.partitions import PartitionSampler
 from millrace.runtime.telemetry.positions import Positions
 from millrace.runtime.telemetry.query_log import committed_batch, newest_batch, source_names
 from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
+from millrace.runtime.telemetry.sink import sink_name
 from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
 from millrace.runtime.telemetry.sources.kinds import spark_sources
 from millrace.runtime.telemetry.writer import Entry, Writer
@@ -68,6 +69,7 @@ class _Run:
     watched_at: float = float("-inf")
     rate: float | None = None
     trigger_s: float | None = None
+    sink: str | None = None
 
 
 class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
@@ -149,7 +151,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
-        row = replace(row, trigger_s=self._trigger_s(run))
+        row = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run) or row.sink)
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.rate = None if run.last is None else rate_since(run.last, row.source_end, row.time)
@@ -231,9 +233,10 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         named = zip(source_names(run.query), ends, strict=True)
         run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
         name = run.query.name()
-        facts = {"id": query_id, "name": name, "batchId": number, "timestamp": datetime.now(UTC).isoformat()}
+        now = datetime.now(UTC).isoformat()
+        facts = {"id": query_id, "name": name, "batchId": number, "timestamp": now, "sources": run.sources}
         row = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
-        run.last = replace(row, trigger_s=self._trigger_s(run))
+        run.last = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run))
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -259,6 +262,13 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if run.trigger_s is None and run.query is not None:
             run.trigger_s = self._guarded("triggers", lambda: interval_s(run.query))
         return run.trigger_s
+
+    def _sink(self, run: _Run) -> str:
+        """Return where a run writes; it is asked once, as it does not change."""
+        if run.sink is None and run.query is not None:
+            gateway = self._spark.sparkContext._gateway
+            run.sink = self._guarded("the sink", lambda: sink_name(run.query, gateway)) or ""
+        return run.sink or ""
 
     def _kept_of(self, query: Any) -> dict[Any, Any]:
         """Return what a query's sources keep over all its runs; only the newest queries are kept."""
