@@ -72,7 +72,7 @@ with DAG(
             reconciler = reconciler_for(spec, control_tables(), airflow_secret)
             # another reconcile of this pipeline does the work; a start in progress is checked again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
-            failed = " ".join(failure.sentence for failure in query_failures(pipeline, [spec.app]))
+            failed = " ".join(failure.sentence for failure in query_failures(pipeline, list(spec.app_specs)))
             return report_changes(changes, reconciler.problem() or failed or None)
 
     # runs whatever the other tasks' results; only they decide whether the run fails
@@ -96,7 +96,7 @@ with DAG(
             spec, tables = find(pipeline), control_tables()
             if tables.deployments.latest(pipeline) is None:
                 raise NotReady(f"{pipeline} was never launched")
-            problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, [spec.app])
+            problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, list(spec.app_specs))
             alerts = due(spec, tables, problem, utcnow(), failed)
             try:
                 send(spec.alerts, alerts, context)

@@ -16,13 +16,14 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from millrace.lake.control_tables import ControlTables
     from millrace.model.deployment import Deployment
     from millrace.model.spec import PipelineSpec
     from millrace.model.telemetry import ExecutorRun
+    from millrace.reporting.app_views import AppView
 
 ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 20, 5, 60
 EXECUTORS_SEEN = timedelta(days=30)
@@ -129,6 +130,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
         "failed": () if chosen not in launched else query_failures(chosen, launched[chosen].apps),
         "waiting": pending(spec, tables, now) if spec else [],
+        "apps": _apps(launched.get(chosen), tables),
         "spans": list(Span),
         "span": span,
         "history": past,
@@ -166,6 +168,14 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
     newest = max((run.generation for run in runs), default=0)
     by_life = sorted(ended, key=lambda run: (-run.generation, run.ended is not None or run.generation < newest))
     return by_life[:EXECUTORS]
+
+
+def _apps(current: Deployment | None, tables: ControlTables) -> Sequence[AppView]:
+    """Return the apps of a pipeline of several."""
+    from millrace.reporting.app_views import app_views
+
+    several = current is not None and len(current.apps) > 1
+    return app_views(current, tables.decisions.last_signals(current.pipeline)) if several and current else []
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

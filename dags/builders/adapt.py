@@ -16,7 +16,7 @@ from millrace.dags.builders.dag_defaults import (
     decisions_asset,
     longest_change,
     reconfigurations_asset,
-    slots_param,
+    slots_params,
 )
 from millrace.model.codec import from_plain, to_plain
 from millrace.model.decision import Action
@@ -54,7 +54,7 @@ def build(spec: PipelineSpec) -> DAG:
         # a hanging run would block every later evaluation
         dagrun_timeout=4 * TIMEOUT + 2 * apply_timeout,
         params={
-            "slots": slots_param(spec, "Use this many slots instead of the tuner's choice"),
+            **slots_params(spec, "Use this many slots instead of the tuner's choice"),
             "dry_run": Param(False, type="boolean", title="Dry run", description="Decide and record; change nothing"),
         },
         max_active_runs=1,
@@ -112,7 +112,7 @@ def build(spec: PipelineSpec) -> DAG:
 def _request(params: dict[str, Any], dag_run: Any) -> Request:
     from millrace.control.evaluation import Request
 
-    return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name)
+    return Request(params["slots"], params["dry_run"], dag_run.triggering_user_name, params.get("app"))
 
 
 def _doc(spec: PipelineSpec) -> str:

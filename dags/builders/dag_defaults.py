@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -33,11 +34,21 @@ def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
     }
 
 
-def slots_param(spec: PipelineSpec, description: str) -> Param:
-    """Return the form field for slots: empty, or within the spec's bounds."""
-    allowed = spec.bounds_contract()
-    bounds = {"minimum": allowed.min_slots, "maximum": allowed.max_slots, "multipleOf": allowed.step}
-    return Param(None, type=["null", "integer"], **bounds, title="Slots", description=description)
+def slots_params(spec: PipelineSpec, description: str) -> dict[str, Param]:
+    """Return the form fields for slots: empty, or within the spec's bounds; with several apps, also whose they are."""
+    every = [of_app.bounds_contract() for of_app in spec.app_specs.values()]
+    bounds = {
+        "minimum": min(allowed.min_slots for allowed in every),
+        "maximum": max(allowed.max_slots for allowed in every),
+        "multipleOf": math.gcd(*(allowed.step for allowed in every)),
+    }
+    slots = Param(None, type=["null", "integer"], **bounds, title="Slots", description=description)
+    if not spec.apps:
+        return {"slots": slots}
+    app = Param(
+        None, type=["null", "string"], enum=[None, *spec.apps], title="App", description="App that gets the slots"
+    )
+    return {"slots": slots, "app": app}
 
 
 def decisions_asset(spec: PipelineSpec) -> Asset:

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from millrace.dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_param
+from millrace.dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_params
 from millrace.model.spec import PipelineSpec
 from millrace.plugins.airflow_secrets import airflow_secret
 from millrace.plugins.outcomes import as_airflow, report_changes
@@ -26,7 +26,7 @@ def build(spec: PipelineSpec) -> DAG:
         schedule=None,
         params={
             "running": Param(True, type="boolean", title="Running", description="Off: stop after the current batch"),
-            "slots": slots_param(spec, "Empty: keep the current number"),
+            **slots_params(spec, "Empty: keep the current number"),
             "roll_back_to": Param(
                 None, type=["null", "integer"], minimum=1, title="Roll back to", description="Version to restore"
             ),

@@ -164,7 +164,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
             note=lambda problem: tables.report_problems.note(spec.name, problem, utc_now()),
         ),
         clock=utc_now,
-        query_failures=lambda: query_failures(spec.name, [spec.app]),
+        query_failures=lambda: query_failures(spec.name, list(spec.app_specs)),
     )
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millrace.optimizers.conttune.base_tuner import LEAST_ABILITY
+from millrace.optimizers.conttune.figures import LEAST_ABILITY
 from millrace.optimizers.conttune.job_graph import Job, Operator
 
 MOVE = 0.04

@@ -5,7 +5,6 @@ Missing figures are not zero, and impossible figures are never used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -14,8 +13,12 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Deployment
 from millrace.model.signals import AppSignals, Signals
 from millrace.optimizers.api import Options
+from millrace.optimizers.conttune.app_chain import in_chain
+from millrace.optimizers.conttune.figures import impossible_figure
 from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
 from millrace.optimizers.conttune.messages import Reason, message
+from millrace.optimizers.conttune.ratios import ratios_to_json, read_ratios
+from millrace.optimizers.conttune.shared_slots import within_budget
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
 from millrace.optimizers.memory import mapping, numbers, whole
 
@@ -24,34 +27,6 @@ AppMemory = Mapping[str, Any]
 
 Sizings = tuple[Sequence[Sizing], AppMemory]
 """Proposed levels of a job's operators, and what to remember of the job."""
-
-LEAST_ABILITY, LARGEST = 1e-9, 1e15
-"""Range of valid figures, rows per second: no computation within it overflows or divides by zero."""
-
-Limits = Mapping[str, tuple[float, float, str]]
-"""Lowest and highest possible figure by name, and the range as text."""
-
-RATE = 0, LARGEST, f"0 to {LARGEST:g}"
-RATIO = 0, 1 + 1e-9, "0 to 1"
-ABILITY = LEAST_ABILITY, LARGEST, f"{LEAST_ABILITY:g} to {LARGEST:g}"
-LEVEL = 1, math.inf, ">= 1"
-
-ARRIVAL: Limits = dict.fromkeys(("arrival_rows_per_s", "arrival_recent_rows_per_s", "backlog_rows"), RATE)
-OF_APP: Limits = {
-    **ARRIVAL,
-    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows", "trigger_s", "change_s"), RATE),
-    **dict.fromkeys(("backpressured_ratio", "slot_busy_ratio"), RATIO),
-    "parallelism": LEVEL,
-}
-OF_CAPACITY: Limits = {"fixed_s": RATE, "rows_per_s_error": RATE, "rows_per_s": ABILITY, "parallelism": LEVEL}
-OF_OPERATOR: Limits = {
-    **ARRIVAL,
-    **dict.fromkeys(("rows_in_per_s", "rows_out_per_s", "output_throughput", "throughput_error"), RATE),
-    **dict.fromkeys(("backpressured_ratio", "busy_ratio"), RATIO),
-    "parallelism": LEVEL,
-    "throughput": ABILITY,
-}
-OF_EDGE: Limits = {"rows_per_s": RATE}
 
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -91,38 +66,36 @@ class BaseTuner(Generic[OptionsT]):
         """Propose a p for each operator with reasons; keep the memory of apps that were not measured."""
         apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
         sizings: list[Sizing] = []
-        for app in signals.apps:
-            before = apps.setdefault(app.app, {})
-            problem = _problem(signals, app, current)
-            if problem is not None:
-                reason, details = problem
-                settling = reason is Reason.SETTLING
-                first = settling and self.uses_first_batches(before) and _has_first_batches(app, current)
-                if settling and (first or _is_live(app, current)):
-                    unsettled = _unmeasured(app, current, signals.period_s, first)
-                    early, apps[app.app] = self.tune_early(signals, unsettled, before)
-                    sizings += early
-                    if early:
-                        continue
-                sentence = message(reason, {"app": app.app, **details})
-                sizings.append(Sizing(whole_app(app), app.slots, reason.value, sentence))
-                continue
-            job, bounds = build_job(app, current, signals.period_s), signals.bounds
-            outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
-            if outside:
-                sizings += [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside]
-            else:
-                of_job, after = self.tune(signals, job, before)
-                if any(s.operator.request and s.target > (s.operator.now or 0) for s in of_job):
-                    of_job, after = [hold_job(job, Reason.NO_ROOM, bounds)], before
-                sizings += of_job
-                apps[app.app] = after
-        return proposal(self.name, sizings), {"apps": apps}
+        each, ratios = in_chain(signals, read_ratios(memory.get("edges")))
+        for of_app in each:
+            name = of_app.apps[0].app
+            of_job, apps[name] = self._size(of_app, current, apps.get(name, {}))
+            sizings += of_job
+        learned = {"apps": apps, "edges": ratios_to_json(ratios)} if ratios else {"apps": apps}
+        return proposal(self.name, within_budget(sizings, signals, current)), learned
 
-
-def is_possible(ability: float) -> bool:
-    """Return whether a processing ability, rows per second, is a possible measurement."""
-    return LEAST_ABILITY <= ability <= LARGEST
+    def _size(self, signals: Signals, current: Deployment, before: AppMemory) -> Sizings:
+        """Return the levels of one app's operators, and what to remember of it."""
+        (app,) = signals.apps
+        problem = _problem(signals, app, current)
+        if problem is not None:
+            reason, details = problem
+            sentence = message(reason, {"app": app.app, **details})
+            hold, after = [Sizing(whole_app(app), app.slots, reason.value, sentence)], before
+            settling = reason is Reason.SETTLING
+            first = settling and self.uses_first_batches(before) and _has_first_batches(app, current)
+            if settling and (first or _is_live(app, current)):
+                early, after = self.tune_early(signals, _unmeasured(app, current, signals.period_s, first), before)
+                return early or hold, after
+            return hold, after
+        job, bounds = build_job(app, current, signals.period_s), signals.bounds
+        outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
+        if outside:
+            return [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside], before
+        of_job, after = self.tune(signals, job, before)
+        if any(s.operator.request and s.target > (s.operator.now or 0) for s in of_job):
+            return [hold_job(job, Reason.NO_ROOM, bounds)], before
+        return of_job, after
 
 
 @dataclass(frozen=True)
@@ -169,7 +142,7 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
     if not current.sizeable:
         return Reason.STOPPED, {}
     sized = current.apps[app.app].parallelism
-    figure = _impossible_figure(app, with_operators=bool(sized))
+    figure = impossible_figure(app, with_operators=bool(sized))
     if figure is not None:
         return Reason.BAD_SIGNALS, figure
     if signals.settling or not (app.slots == current.apps[app.app].slots or _is_short(app, current)):
@@ -219,20 +192,3 @@ def _unmeasured(app: AppSignals, current: Deployment, period_s: float, first: bo
         backpressured_ratio=None,
     )
     return Job(arriving, (replace(whole_app(arriving), span_s=period_s),), ())
-
-
-def _impossible_figure(app: AppSignals, *, with_operators: bool) -> Mapping[str, str] | None:
-    """Return the name, value and allowed range of an impossible figure; None if all are possible."""
-    measured: list[tuple[str, object, Limits]] = [("", app, OF_APP)]
-    for name, capacity in (("capacity.", app.capacity), ("first_batches.", app.first_batches)):
-        if capacity is not None:
-            measured.append((name, capacity, OF_CAPACITY))
-    if with_operators:
-        measured += [(f"{o.operator}.", o, OF_OPERATOR) for o in app.operators]
-        measured += [(f"{e.producer}>{e.consumer}.", e, OF_EDGE) for e in app.edges]
-    for prefix, figures, limits in measured:
-        for name, (low, high, allowed) in limits.items():
-            value = getattr(figures, name)
-            if value is not None and not low <= value <= high:
-                return {"name": f"{prefix}{name}", "value": f"{value:g}", "allowed": allowed}
-    return None

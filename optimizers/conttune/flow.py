@@ -22,13 +22,14 @@ from typing import Any
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import Observation, Signals
 from millrace.optimizers.conttune.arrival import ahead, at_mean, at_rate, fluctuation, rate_at_end
-from millrace.optimizers.conttune.base_tuner import LARGEST, AppMemory, BaseTuner, Sizings, is_possible
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.bursts import Bursts, find_bursts
 from millrace.optimizers.conttune.contingency import plan_contingencies
 from millrace.optimizers.conttune.course import Course
 from millrace.optimizers.conttune.demand import build_demand
 from millrace.optimizers.conttune.drift import rescale, update_drift
 from millrace.optimizers.conttune.explain import explain
+from millrace.optimizers.conttune.figures import LARGEST, is_possible
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, count
 from millrace.optimizers.conttune.operator_context import OperatorContext
@@ -224,7 +225,10 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
 def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizing:
     target = step.targets.get(context.operator.name, context.now)
     planned = plan_contingencies(context, target)
-    return replace(explain(context, target, reason, step.pays, step.least), contingencies=planned)
+    at = context.curve.at if context.is_known else None
+    return replace(
+        explain(context, target, reason, step.pays, step.least), contingencies=planned, need=context.rate, curve_at=at
+    )
 
 
 def _measured(operator: Operator, time: datetime) -> Observation | None:

@@ -145,7 +145,7 @@ def build_job(app: AppSignals, current: Deployment, span_s: float | None = None)
         return Job(app, (replace(whole_app(app), request=request, span_s=span_s),), ())
     measured = {o.operator: o for o in app.operators}
     edges = tuple(e for e in app.edges if e.producer in measured and e.consumer in measured)
-    ordered = [_operator(app.app, measured[name], owned.get(name)) for name in _topological(measured, edges)]
+    ordered = [_operator(app.app, measured[name], owned.get(name)) for name in by_producers(measured, edges)]
     return Job(app, tuple(replace(o, span_s=span_s) for o in ordered), edges)
 
 
@@ -190,8 +190,8 @@ def _operator(app: str, measured: OperatorSignals, now: int | None) -> Operator:
     )
 
 
-def _topological(names: Iterable[str], edges: Sequence[Edge]) -> list[str]:
-    """Return names with producers first; in their given order if the edges have a cycle."""
+def by_producers(names: Iterable[str], edges: Sequence[Edge]) -> list[str]:
+    """Return operators or apps by name, producers first; in their given order if the edges have a cycle."""
     given = list(names)
     sorter: TopologicalSorter[str] = TopologicalSorter({name: () for name in given})
     for edge in edges:

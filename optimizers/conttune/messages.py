@@ -62,6 +62,7 @@ class Reason(StrEnum):
     LEVEL_NOT_PROVEN = "level_not_proven"
     STATE_UNKNOWN = "state_unknown"
     OPERATOR_VANISHED = "operator_vanished"
+    BUDGET = "budget"
 
 
 _ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
@@ -129,6 +130,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES}, according to earlier figures. No scale-down to a size smaller than any "
     "measured so far until the present size is measured.",
     Reason.STATE_UNKNOWN: "{app}: the metrics do not show how busy it is or whether it keeps up. No decision.",
+    Reason.BUDGET: "{app} needs {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline, which "
+    "sustains {share} % of what arrives.",
     Reason.OPERATOR_VANISHED: "{app}: nothing was measured for {name}, which the deployment sizes separately. No "
     "decision.",
 }

@@ -8,12 +8,13 @@ sources times the ratios on the way gives the rate at once, with its uncertainty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from millrace.optimizers.conttune.base_tuner import LARGEST, LEAST_ABILITY, is_possible
+from millrace.optimizers.conttune.figures import LARGEST, LEAST_ABILITY, is_possible
 from millrace.optimizers.conttune.job_graph import EdgeId, Job
+from millrace.optimizers.memory import items, number
 
 FORGET = 0.99
 """Weight that an evaluation keeps in the next one: a hundred are remembered."""
@@ -73,11 +74,30 @@ def learn_ratios(job: Job, before: Ratios) -> Ratios:
     """Return the ratios after this evaluation; edges that were not measured keep theirs."""
     ratios = dict(before)
     for edge in job.edges:
-        took, got = job.by_id[edge.producer].rate, edge.rows_per_s
+        took, got = edge.taken_rows_per_s, edge.rows_per_s
+        if took is None:
+            took = job.by_id[edge.producer].rate
         if took is not None and got is not None and is_possible(took) and 0 <= got <= LARGEST:
             key = (edge.producer, edge.consumer)
             ratios[key] = ratios.get(key, Ratio()).with_rates(took, got if is_possible(got) else 0.0)
     return ratios
+
+
+def ratios_to_json(ratios: Ratios) -> list[list[Any]]:
+    """Return ratios as a JSON value."""
+    return [[*edge, *ratio] for edge, ratio in ratios.items()]
+
+
+def read_ratios(stored: object) -> Ratios:
+    """Return stored ratios, as far as they are readable."""
+    return {edge: ratio for entry in items(stored) for edge, ratio in _entry(items(entry))}
+
+
+def _entry(entry: Sequence[Any]) -> Iterator[tuple[EdgeId, Ratio]]:
+    edge, sums = entry[:2], [n for value in entry[2:] if (n := number(value, 0.0)) is not None]
+    named = len(entry) == 8 and all(isinstance(end, str) for end in edge)
+    if named and len(sums) == 6 and sums[0] > 0 and is_possible(sums[1]):
+        yield (edge[0], edge[1]), Ratio(*sums)
 
 
 @dataclass(frozen=True)

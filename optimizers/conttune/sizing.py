@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace.model.arrival import arrival_phrase
@@ -29,6 +29,8 @@ class Sizing:
         curve: The model's curve, columns of equal length; empty without a model.
         training: Points that the model was fitted to.
         contingencies: Plan for more arrival before the next evaluation.
+        need: Rows per second that it has to process; None if unknown.
+        curve_at: Returns the throughput at a p, rows per second; None without a model.
     """
 
     operator: Operator
@@ -39,6 +41,14 @@ class Sizing:
     curve: Columns = field(default_factory=dict)
     training: Columns = field(default_factory=dict)
     contingencies: tuple[Contingency, ...] = ()
+    need: float | None = None
+    curve_at: Callable[[int], float] | None = None
+
+    def throughput(self, parallelism: int) -> float:
+        """Return the throughput at a p, rows per second: the model's, or in proportion to what is predicted."""
+        if self.curve_at is not None:
+            return self.curve_at(parallelism)
+        return self.predicted.get("throughput_rows_per_s", 0.0) * parallelism / max(1, self.target)
 
     @property
     def changes(self) -> bool:
@@ -148,7 +158,7 @@ def utilisation(rate: float | None, ability: float | None) -> float | None:
 def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
     """Return all sizings as one proposal, with the model of the first operator that changes, otherwise of the first.
 
-    With several operators, predictions are named ``name/operator``.
+    With several operators or apps, predictions are named ``name/operator`` or ``name/app``.
 
     Args:
         optimizer: The tuner's registry name.
@@ -159,17 +169,16 @@ def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
     changing = [s for s in sizings if s.changes]
     shown = changing or list(sizings)
     lead = shown[0]
-    if len(shown) == 1 and lead.operator.id is None:
-        sentence = lead.sentence
-    else:
-        sentence = " ".join(f"{s.operator.id or s.operator.app}: {s.sentence}" for s in shown)
+    alone = len(shown) == 1 and lead.operator.id is None
+    sentence = lead.sentence if alone else " ".join(map(_with_name, shown))
+    several = len({s.operator.app for s in shown}) > 1
     return Proposal(
         optimizer=optimizer,
         changes=tuple(s.operator.change(s.target) for s in changing),
         reason_code=lead.reason,
         sentence=sentence,
         predicted={
-            name if s.operator.id is None else f"{name}/{s.operator.id}": value
+            f"{name}/{s.operator.id or s.operator.app}" if several or s.operator.id is not None else name: value
             for s in shown
             for name, value in s.predicted.items()
         },
@@ -177,6 +186,11 @@ def proposal(optimizer: str, sizings: Sequence[Sizing]) -> Proposal:
         training=lead.training,
         contingencies=tuple(line for s in sizings for line in s.contingencies),
     )
+
+
+def _with_name(sizing: Sizing) -> str:
+    name = sizing.operator.id or sizing.operator.app
+    return sizing.sentence if sizing.sentence.startswith(name) else f"{name}: {sizing.sentence}"
 
 
 def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
@@ -208,6 +222,7 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         {name: value for name, value in predicted.items() if value is not None and math.isfinite(value)},
         choice.curve if target != choice.now else {},
         choice.training if target != choice.now else {},
+        need=choice.rate,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,11 +12,10 @@ from typing import Any, Self
 
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.arrival import RateHistory, Run
-from millrace.optimizers.conttune.base_tuner import is_possible
 from millrace.optimizers.conttune.course import Course, Span
 from millrace.optimizers.conttune.drift import WITNESSES, Drift, Shift
-from millrace.optimizers.conttune.job_graph import EdgeId
-from millrace.optimizers.conttune.ratios import Ratio, Ratios
+from millrace.optimizers.conttune.figures import is_possible
+from millrace.optimizers.conttune.ratios import Ratios, ratios_to_json, read_ratios
 from millrace.optimizers.memory import items, mapping, number, whole
 
 SAME_RATE = 0.05
@@ -135,7 +134,7 @@ class AppState:
             "latest": list(self.history.latest),
             "course": [list(span) for span in self.course.spans],
             "seen": self.course.seen and self.course.seen.isoformat(),
-            "ratios": [[*edge, *ratio] for edge, ratio in self.ratios.items()],
+            "ratios": ratios_to_json(self.ratios),
             "operators": {name: state.to_json() for name, state in sorted(self.operators.items())},
         }
 
@@ -155,16 +154,9 @@ class AppState:
             course=Course(
                 tuple(Span(*span) for span in spans if len(span) == 2 and span[1] > 0), _time(value.get("seen"))
             ),
-            ratios={edge: ratio for v in items(value.get("ratios")) for edge, ratio in _ratio(items(v))},
+            ratios=read_ratios(value.get("ratios")),
             operators={name: OperatorState.read(v) for name, v in mapping(value.get("operators")).items()},
         )
-
-
-def _ratio(entry: Sequence[Any]) -> Iterator[tuple[EdgeId, Ratio]]:
-    edge, sums = entry[:2], _numbers(entry[2:])
-    named = len(entry) == 8 and all(isinstance(end, str) for end in edge)
-    if named and len(sums) == 6 and sums[0] > 0 and is_possible(sums[1]):
-        yield (edge[0], edge[1]), Ratio(*sums)
 
 
 def _pairs(shifts: Iterable[Shift]) -> list[list[Any]]:

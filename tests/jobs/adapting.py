@@ -108,8 +108,8 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
     tables = wiring.control_tables()
     launch(spec, tables)
     try:
-        (start,) = wiring.own_reconciler(spec, tables).reconcile()
-        assert start.outcome is Outcome.READY, start
+        starts = wiring.own_reconciler(spec, tables).reconcile()
+        assert [start.outcome for start in starts] == [Outcome.READY] * len(spec.app_specs), starts
         yield Adapting(spec, wiring.control_loop(spec))
     finally:
         launch(spec, tables, running=False)

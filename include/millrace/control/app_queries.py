@@ -172,6 +172,8 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
         first_batches=None,  # its rows are those of one query
         change_s=_most(signals.change_s for signals in each),
+        sources=_rows_by_source(each),
+        sinks=tuple(sorted({sink for signals in each for sink in signals.sinks})),
         running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,
     )
 
@@ -225,6 +227,11 @@ def _at(
         batches, newest = sum(o.batches for _, o in each), max(o.time for _, o in each)
         made.append(Observation(app, p, rate, rate * math.hypot(*errors) / sum(slot_s), batches, newest))
     return made
+
+
+def _rows_by_source(each: Sequence[AppSignals]) -> Mapping[str, int]:
+    names = {name for signals in each for name in signals.sources}
+    return {name: sum(signals.sources.get(name, 0) for signals in each) for name in sorted(names)}
 
 
 def _slots_s(batch: BatchMetrics) -> float:

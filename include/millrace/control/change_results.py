@@ -27,8 +27,6 @@ def record_results(tables: ControlTables, signals: Signals) -> tuple[tuple[Recon
     cannot be measured yet (no capacity), a later evaluation does it. If state partitions were placed, the cost of
     their moves is added.
     """
-    if signals.settling:
-        return ()
     verified: list[tuple[Reconfiguration, Decision]] = []
     for change in unverified(tables.reconfigurations.recent(signals.pipeline), signals):
         decision = tables.decisions.get(change.decision_id or "")
@@ -51,15 +49,15 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
         history: Reconfigurations, newest first.
         signals: Signals of this evaluation.
     """
-    if signals.settling:
-        return []
+    settled = {app.app for app in signals.settled}
     newest: dict[str, Reconfiguration] = {}
     for change in history:
         newest.setdefault(change.app, change)
     return [
         c
         for c in newest.values()
-        if c.outcome is Outcome.READY
+        if c.app in settled
+        and c.outcome is Outcome.READY
         and c.decision_id is not None
         and not c.achieved
         and c.to_version == signals.deployment_version
@@ -92,7 +90,8 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
         if groups is None or target is None or target.executor is None
         else groups.stateful_batch_s(target.slots_per_executor)
     )
-    return {key: value for key in decision.predicted if (value := measured.get(key)) is not None}
+    found = {key: measured.get(key.removesuffix(f"/{change.app}")) for key in decision.predicted}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:

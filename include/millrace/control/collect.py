@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median, median_low
 
+from millrace.control.app_graph import Measured, joined
 from millrace.control.app_queries import (
     Part,
     combined,
@@ -37,10 +38,11 @@ from millrace.control.new_observations import known_observations
 from millrace.control.partition_loads import partition_loads
 from millrace.control.profile_signals import stream_counts
 from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
+from millrace.control.slot_shares import with_budget
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.executor_runs import executor_runs
 from millrace.lake.pace import TABLE as BATCHES
-from millrace.lake.pace import at_least
+from millrace.lake.pace import at_least, late_after_s
 from millrace.lake.store import Lake
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
@@ -71,12 +73,12 @@ class Deaths:
 
 
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
-    """Return the Signals since the last evaluation.
+    """Return the Signals since the last evaluation; an app that has not reported yet is left out.
 
-    The period ends with the newest row. It starts at the cursor, but lasts at least one and at most :data:`MAX_PERIODS`
-    spec periods. If the query's trigger has a longer interval, that replaces the spec's period. A row without duration
-    and rows is a marker: it reports the source's end while no batch runs, or while a long one does. Only a marker can
-    show that nothing arrives.
+    The period of an app ends with its newest row. It starts at the cursor, but lasts at least one and at most
+    :data:`MAX_PERIODS` spec periods. If the query's trigger has a longer interval, that replaces the spec's period. A
+    row without duration and rows is a marker: it reports the source's end while no batch runs, or while a long one
+    does. Only a marker can show that nothing arrives.
 
     Args:
         spec: The pipeline.
@@ -87,14 +89,39 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     Raises:
         NotReady: Quietly, if there is no telemetry, nothing newer than the cursor, or no Deployment.
     """
-    lake = tables.lake
-    version = lake.version(BATCHES)  # before the rows: the next evaluation sees a commit in between again
+    version = tables.lake.version(BATCHES)  # before the rows: the next evaluation sees a commit in between again
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
+    if not spec.apps:
+        return with_budget(_of_app(spec, tables, cursor, now, version).signals, spec, tables)
+    each: dict[str, Measured] = {}
+    silent: list[NotReady] = []
+    for name, of_app in spec.app_specs.items():
+        try:
+            each[name] = _of_app(of_app, tables, cursor, now, version)
+        except NotReady as reason:
+            silent.append(reason)
+    if not each:
+        raise silent[0]
+    newest = max(app.signals.until for app in each.values())
+    for name, app in list(each.items()):  # old figures of a silent app must not pass for present ones
+        silent_s = (newest - app.signals.until).total_seconds()
+        if silent_s > late_after_s(app.signals.trigger_s, spec.quality.max_age_s):
+            del each[name]
+    current = tables.deployments.latest(spec.name)
+    ran = {app.signals.deployment_version for app in each.values()}
+    contents = {number: tables.deployments.get(spec.name, number) for number in ran}
+    return with_budget(joined(spec, each, current, contents), spec, tables)
+
+
+def _of_app(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime, version: int) -> Measured:
+    """Return what was measured of one app."""
+    lake = tables.lake
     histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), cursor)
     history = histories[0]
     # a script that ended by itself has changed nothing: its measurements stand
-    changes = [c for c in tables.reconfigurations.recent(spec.name) if c.outcome is not Outcome.FINISHED]
+    recent = tables.reconfigurations.recent(spec.name)
+    changes = [c for c in recent if c.app == spec.app and c.outcome is not Outcome.FINISHED]
     current = tables.deployments.latest(spec.name)
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
@@ -109,7 +136,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
         observations = combined_observations(app, parts, observations)
-    return Signals(
+    signals = Signals(
         pipeline=spec.name,
         since=max(one.since for one in histories),
         until=max(one.until for one in histories),
@@ -126,6 +153,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         streams=stream_counts(spec, tables, cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
+    return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
 
 
 def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:
@@ -147,10 +175,13 @@ def _histories(spec: PipelineSpec, rows: Sequence[BatchMetrics], cursor: Cursor)
     ordered = with_arrivals(main_query([row for row in rows if row.query in running], recently))
     period = timedelta(seconds=_period_s(spec, ordered[-1]))
     until = ordered[-1].time if len(running) == 1 else newest.time
+    read_to = cursor.until
     # not "<": if the clock went back, the newest row is older than the cursor and still new
-    if cursor.until is not None and until == cursor.until:
-        raise NotReady(f"{spec.name}: nothing newer than {cursor.until:%H:%M:%S}")
-    since = min(max(cursor.until or until - period, until - MAX_PERIODS * period), until - period)
+    if read_to is not None and until == read_to:
+        if not spec.is_one_of_several:
+            raise NotReady(f"{spec.name}: nothing newer than {read_to:%H:%M:%S}")
+        read_to = None  # another app of the pipeline has reported since
+    since = min(max(read_to or until - period, until - MAX_PERIODS * period), until - period)
     if len(running) == 1:
         return [History(ordered, since, until)]
     others = [query for query in running if query != ordered[0].query]
@@ -226,7 +257,17 @@ def _app(
         trigger_s=history.trigger_s,
         first_batches=first,
         change_s=change_s(history, fitted),
+        sources=dict(_rows_by_source(history)),
+        sinks=tuple(sorted({row.sink for row in history.rows if row.sink})),
     )
+
+
+def _rows_by_source(history: History) -> Counter[str]:
+    """Return the rows that the history's batches read from each source; one that has no rows yet counts too."""
+    rows: Counter[str] = Counter()
+    for row in history.rows:
+        rows.update(row.sources)
+    return rows
 
 
 def _running_tasks(history: History) -> int | None:
@@ -253,7 +294,8 @@ def _deaths(
     size = current.apps[spec.app].executor if spec.app in current.apps else None
     if size is None:
         return Deaths()
-    runs = executor_runs(lake, spec.name, now - at_least(HISTORY, HISTORY_BATCHES, trigger_s))
+    since = now - at_least(HISTORY, HISTORY_BATCHES, trigger_s)
+    runs = [run for run in executor_runs(lake, spec.name, since) if run.app == spec.app]
     of_memory = [
         run for run in runs if run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb)
     ]

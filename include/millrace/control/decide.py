@@ -178,13 +178,14 @@ def _evaluated(
         message = f"No change: {proposals.failure}"
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
     lagging = messages.lagging_partitions(observation.signals)
+    problems = messages.graph_problems(observation.signals)
     if not proposals.changes:
         unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
         missing = _missing_slots(observation.signals, context, guards.current)
-        return _with_notes(unchanged, missing, lagging), proposals.memories
+        return _with_notes(unchanged, missing, lagging, problems), proposals.memories
     quality = quality_outcome(observation.gate, forced=context.forced)
     judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), context, guards)
-    return _with_notes(judged, lagging), proposals.memories
+    return _with_notes(judged, lagging, problems), proposals.memories
 
 
 def _missing_slots(signals: Signals | None, context: DecisionContext, current: Deployment) -> str:
@@ -266,7 +267,7 @@ def _obstacle(observation: EvaluationInput, context: DecisionContext, current: D
 
 def _proposals(signals: Signals | None, context: DecisionContext, current: Deployment) -> Proposals:
     if context.forced or signals is None:
-        return forced_proposals(context.request, context.spec.app, current)
+        return forced_proposals(context.request, context.spec.app_named(context.request.app).app, current)
     return collect_proposals(context.optimizers, signals, current, context.memories, context.owners)
 
 

@@ -17,11 +17,13 @@ class Request:
         forced_slots: Slots that the app must have, whatever the optimizers propose and whatever the mode.
         dry_run: True to decide and log without changing anything, not even the next evaluation's memory and cursor.
         requested_by: Name of the person.
+        app: The app that must have the slots; None if there is only one.
     """
 
     forced_slots: int | None = None
     dry_run: bool = False
     requested_by: str | None = None
+    app: str | None = None
 
 
 NO_REQUEST = Request()

@@ -35,7 +35,7 @@ class GuardContext:
     Attributes:
         now: The present (UTC).
         current: The Deployment that a change starts from.
-        bounds: Allowed slots of an app.
+        bounds: Allowed slots of each app.
         limits: The spec's guards.
         max_per_hour: Changes allowed in any hour.
         history: Reconfigurations of at least the last hour, newest first.
@@ -52,7 +52,7 @@ class GuardContext:
 
     now: datetime
     current: Deployment
-    bounds: Bounds
+    bounds: Mapping[str, Bounds]
     limits: GuardsSpec
     max_per_hour: int
     history: Sequence[Reconfiguration] = ()
@@ -115,7 +115,7 @@ def guard_context(
     return GuardContext(
         now=now,
         current=current,
-        bounds=spec.bounds_contract(),
+        bounds={name: of_app.bounds_contract() for name, of_app in spec.app_specs.items()},
         limits=spec.guards,
         max_per_hour=spec.objective.max_reconfigurations_per_hour,
         history=history,

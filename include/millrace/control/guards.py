@@ -70,8 +70,9 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
     """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum."""
     for name, app in sorted(target.apps.items()):
-        if app.slots not in context.bounds:
-            return f"{name}: {app.slots} slots; allowed: {context.bounds}"
+        allowed = context.bounds.get(name)
+        if allowed is not None and app.slots not in allowed:
+            return f"{name}: {app.slots} slots; allowed: {allowed}"
         if app.memory_mb < MIN_MEMORY_MB:
             return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
     return _join_out_of_bounds(context, target)

@@ -23,6 +23,7 @@ def launch(
     *,
     running: bool = True,
     slots: int | None = None,
+    app: str | None = None,
     roll_back_to: int | None = None,
     author: str = "person",
     alive: bool = True,
@@ -37,16 +38,18 @@ def launch(
         tables: The control tables.
         running: False to stop the pipeline.
         slots: Slots of its app, within the spec's bounds; None keeps those of the newest version.
+        app: The app that gets the slots; None if there is only one.
         roll_back_to: A former version to restore as it was, running or not, instead of all the above.
         author: Person who wants it.
         alive: Whether a driver of the pipeline is alive.
 
     Raises:
         Conflict: If other commits kept coming first; try again.
-        MillraceError: If slots are out of bounds or exceed what the quota leaves, the version does not exist, both
-            are given, or a pipeline that was never launched is to be stopped.
+        MillraceError: If slots are out of bounds or exceed what the quota leaves, the app or the version does not
+            exist, both slots and a version are given, or a pipeline that was never launched is to be stopped.
     """
-    _check(spec, slots, roll_back_to)
+    sized = None if slots is None else spec.app_named(app)
+    _check(sized, slots, roll_back_to)
     quota = spec.guards.max_total_slots
     if roll_back_to is not None:
         return roll_back(tables, spec.name, roll_back_to, author, datetime.now(UTC), quota)
@@ -55,7 +58,7 @@ def launch(
         if latest is None and not running:
             remedy = f"{spec.name} was never launched, so there is nothing to stop."
             raise MillraceError("pipeline", spec.name, "a pipeline that was launched", remedy)
-        wanted = replace(_content(spec, latest, slots), running=running, author=author)
+        wanted = replace(_content(spec, latest, sized, slots), running=running, author=author)
         if latest is not None and _is_met(tables, wanted, latest, alive):
             return latest
         check_quota(wanted, in_use, quota)
@@ -150,10 +153,10 @@ def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
     tables.decisions.record(replace(decision, base_version=version.version - 1, target=version))
 
 
-def _check(spec: PipelineSpec, slots: int | None, roll_back_to: int | None) -> None:
-    if slots is not None and slots not in spec.bounds_contract():
-        allowed = str(spec.bounds_contract())
-        raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {spec.name}'s spec.")
+def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | None) -> None:
+    if sized is not None and slots not in sized.bounds_contract():
+        allowed = str(sized.bounds_contract())
+        raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {sized.name}'s spec.")
     if slots is not None and roll_back_to is not None:
         remedy = "A rollback also restores the slots; leave slots out."
         raise MillraceError("roll_back_to", roll_back_to, "only without slots", remedy)
@@ -165,13 +168,19 @@ def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive
     return not latest.running or (alive and tables.reconfigurations.given_up(latest) is None)
 
 
-def _content(spec: PipelineSpec, latest: Deployment | None, slots: int | None) -> Deployment:
+def _content(
+    spec: PipelineSpec, latest: Deployment | None, sized: PipelineSpec | None, slots: int | None
+) -> Deployment:
     first = described(spec)
-    app = latest.apps.get(spec.app) if latest else None
-    # keep the slots that adaptation found, unless the spec's bounds have moved
-    kept = first.apps[spec.app].slots if app is None else spec.bounds_contract().level(app.slots)
-    wanted = replace(first.apps[spec.app], slots=kept if slots is None else slots)
+    apps = dict(first.apps)
+    for name, of_app in spec.app_specs.items():
+        # keep the slots that adaptation found, unless the spec's bounds have moved
+        before = latest.apps.get(name) if latest else None
+        if sized is not None and slots is not None and name == sized.app:
+            apps[name] = replace(apps[name], slots=slots)
+        elif before is not None:
+            apps[name] = replace(apps[name], slots=of_app.bounds_contract().level(before.slots))
     if latest is None:
-        return replace(first, apps={spec.app: wanted})
+        return replace(first, apps=apps)
     join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
-    return replace(first, apps={spec.app: wanted}, reason="launched again", ingest=latest.ingest, join=join)
+    return replace(first, apps=apps, reason="launched again", ingest=latest.ingest, join=join)

@@ -160,13 +160,29 @@ def missing_slots(signals: Signals, current: Deployment) -> str:
         signals: Signals of the newest version, or of one with the same apps.
         current: The newest version.
     """
-    apps = () if signals.settling else signals.apps
-    short = [(a, current.apps[a.app].slots) for a in apps if a.app in current.apps]
+    short = [(a, current.apps[a.app].slots) for a in signals.settled if a.app in current.apps]
     return " ".join(
         f"{app.app} has {app.slots} of its {wanted} slots: the cluster has no room for more executors."
         for app, wanted in short
         if app.slots < wanted
     )
+
+
+def graph_problems(signals: Signals | None) -> str:
+    """Say which apps are not measured, and which write to the same place; empty if all is well."""
+    if signals is None:
+        return ""
+    told = [f"{app} has not reported lately, so it keeps its slots." for app in signals.unmeasured]
+    writers: dict[str, list[str]] = {}
+    for app in signals.apps:
+        for sink in app.sinks:
+            writers.setdefault(sink, []).append(app.app)
+    told += [
+        f"{' and '.join(apps)} write to the same {sink.partition(':')[2]}: check that this is meant."
+        for sink, apps in writers.items()
+        if len(apps) > 1
+    ]
+    return " ".join(told)
 
 
 def lagging_partitions(signals: Signals | None) -> str:
@@ -230,8 +246,9 @@ def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
         )
     if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
-        if THROUGHPUT in proposals.predicted:
-            then = replace(app.capacity, rows_per_s=proposals.predicted[THROUGHPUT])
+        predicted = proposals.predicted.get(f"{THROUGHPUT}/{app.app}", proposals.predicted.get(THROUGHPUT))
+        if predicted is not None:
+            then = replace(app.capacity, rows_per_s=predicted)
             can += f", expected after the change: {app.sustainable(signals.objective, then):,.0f} rows/s"
         parts.append(can)
     return ", ".join(parts)

@@ -16,10 +16,8 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
     app is not representative yet. The p is the one that really ran, whatever the slots.
     """
-    if signals.settling:
-        return ()
     measured: list[tuple[str, AppSignals | QuerySignals]] = []
-    for app in signals.apps:
+    for app in signals.settled:
         measured += [(query_operator(app.app, query.query), query) for query in app.queries] or [(app.app, app)]
     points = (_point(signals, operator, of) for operator, of in measured)
     return tuple(p for p in points if p is not None)

@@ -139,13 +139,16 @@ def spec_proposals(spec: PipelineSpec, current: Deployment) -> Proposals:
         spec: The pipeline.
         current: The Deployment that runs.
     """
-    before, wanted = current.apps[spec.app].max_parallelism, spec.max_parallelism
+    wanted = {name: of_app.max_parallelism for name, of_app in spec.app_specs.items()}
+    changes = tuple(
+        Change(name, MAX_PARALLELISM, app.max_parallelism, wanted[name])
+        for name, app in current.apps.items()
+        if spec.join is None and name in wanted and app.max_parallelism != wanted[name]
+    )
     sentence = (
         "the spec says so; the driver stops, its state is rescaled, and a copy of the old state stays "
         "until the new driver runs"
     )
-    change = Change(spec.app, MAX_PARALLELISM, before, wanted)
-    changes = (change,) if wanted != before and spec.join is None else ()
     proposal = Proposal(SPEC, changes, "state_partitions", sentence)
     return Proposals(current.with_changes(changes), (proposal,), changes)
 

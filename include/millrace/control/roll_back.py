@@ -63,13 +63,17 @@ class Trial:
     @property
     def settled(self) -> bool:
         """Whether figures before and after the change can be compared."""
-        both = (self.signals, self.decision.signals)
-        return all(signals is not None and not signals.settling for signals in both)
+        both = ((self.signals, self.now), (self.decision.signals, self.then))
+        return all(signals is not None and app in signals.settled for signals, app in both)
 
     @property
     def slots(self) -> Change | None:
         """The step of the app's slots."""
         return next((step for step in self.steps if step.field == SLOTS), None)
+
+    def predicted(self, name: str) -> float | None:
+        """Return a predicted figure of the app; None if there is none."""
+        return self.decision.predicted_of(self.change.app, name)
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,8 @@ def _trial(
     at = history.index(change)
     after, begin = history[:at], change.started - timedelta(seconds=limits.window_s)
     before = [entry for entry in history[at + 1 :] if entry.started > begin]
-    steps = tuple(step for step in decision.changes if step.field not in LIVE or step.field == PLACEMENT)
+    own_steps = (step for step in decision.changes if step.app == change.app)
+    steps = tuple(step for step in own_steps if step.field not in LIVE or step.field == PLACEMENT)
     in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
     if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):
         return None
@@ -146,7 +151,7 @@ def _lag(trial: Trial) -> Miss | None:
     if lag is None or before is None or before > goal or lag <= goal:
         return None
     arrives = now.arrival_rows_per_s or 0.0
-    planned = signals.objective.target_utilisation * trial.decision.predicted.get(THROUGHPUT, 0.0)
+    planned = signals.objective.target_utilisation * (trial.predicted(THROUGHPUT) or 0.0)
     planned = max(planned, then.arrival_rows_per_s or 0.0)
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
@@ -161,7 +166,7 @@ def _little_gain(trial: Trial, limits: Verification) -> Miss | None:
     now, then, step = trial.now, trial.then, trial.slots
     if now is None or then is None or step is None or not trial.settled:
         return None
-    before, after, predicted = then.capacity, now.capacity, trial.decision.predicted.get(THROUGHPUT)
+    before, after, predicted = then.capacity, now.capacity, trial.predicted(THROUGHPUT)
     if step.value < step.before or now.slots != step.value or predicted is None or before is None or after is None:
         return None
     if (before.parallelism, after.parallelism) != (then.parallelism, now.parallelism):

@@ -7,6 +7,7 @@ Slots, placement and the executors' memory stay as they were tuned, and the numb
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,8 +33,10 @@ class SpecUpdate:
 def described(spec: PipelineSpec) -> Deployment:
     """Return the first Deployment of a spec, with hashes of its settings and of its script as it is now."""
     first = spec.first_deployment()
-    app = replace(first.apps[spec.app], script_hash=_script_hash(spec))
-    return replace(first, apps={spec.app: app}, source=_source(spec, app))
+    apps = {
+        name: replace(first.apps[name], script_hash=_script_hash(of_app)) for name, of_app in spec.app_specs.items()
+    }
+    return replace(first, apps=apps, source=_source(spec, apps))
 
 
 def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
@@ -43,15 +46,25 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
         spec: The pipeline as its file says now.
         current: Its newest Deployment; one without a spec (made by a test or a benchmark) stays as it is.
     """
-    wanted, before = described(spec), current.apps.get(spec.app)
-    if before is None or not current.kept_running or current.source in ("", wanted.source):
+    wanted = described(spec)
+    if not current.kept_running or current.source in ("", wanted.source):
         return None
-    after = _taken_over(spec, wanted.apps[spec.app], before)
-    changed = [name for name, values in _parts(before, after).items() if values[0] != values[1]]
-    if not changed:
+    apps: dict[str, AppDeployment] = {}
+    changed: list[str] = []
+    for name, of_app in spec.app_specs.items():
+        before = current.apps.get(name)
+        apps[name] = wanted.apps[name] if before is None else _taken_over(of_app, wanted.apps[name], before)
+        lead = f"{name}: " if spec.apps else ""
+        if before is None:
+            changed.append(f"the app {name}")
+        else:
+            parts = _parts(before, apps[name])
+            changed += [f"{lead}{part}" for part, values in parts.items() if values[0] != values[1]]
+    gone = [f"the app {name}" for name in current.apps if name not in apps]
+    if not changed and not gone:
         return None
-    sentence = f"{_listed(changed)} changed since version {current.version} of {spec.name}"
-    return SpecUpdate(replace(current, apps={**current.apps, spec.app: after}, source=wanted.source), sentence)
+    sentence = f"{_listed([*changed, *gone])} changed since version {current.version} of {spec.name}"
+    return SpecUpdate(replace(current, apps=apps, source=wanted.source), sentence)
 
 
 def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment) -> AppDeployment:
@@ -103,8 +116,11 @@ def _script_hash(spec: PipelineSpec) -> str:
     return ""
 
 
-def _source(spec: PipelineSpec, app: AppDeployment) -> str:
-    submit = spec.submit.model_dump(mode="json", exclude_defaults=True)
-    cores = None if app.executor is None else app.executor.cores
-    said = (app.script, app.script_hash, app.args, app.memory_mb, submit, cores)
-    return hashlib.sha256(to_json(said).encode()).hexdigest()[:16]
+def _source(spec: PipelineSpec, apps: Mapping[str, AppDeployment]) -> str:
+    said: list[tuple[object, ...]] = []
+    for name, of_app in spec.app_specs.items():
+        app, submit = apps[name], of_app.submit.model_dump(mode="json", exclude_defaults=True)
+        cores = None if app.executor is None else app.executor.cores
+        own = (name,) if spec.apps else ()
+        said.append((*own, app.script, app.script_hash, app.args, app.memory_mb, submit, cores))
+    return hashlib.sha256(to_json(said if spec.apps else said[0]).encode()).hexdigest()[:16]

@@ -277,7 +277,7 @@ class AppReconciler:
         if version is None:
             return False
         reason = f"Version {deployment.version} failed ({failures.error}); restored the content of version {version}."
-        return go_back(self.drivers.deployments, deployment, version, reason, self.quota)
+        return go_back(self.drivers.deployments, deployment, self.drivers.app, version, reason, self.quota)
 
     def _is_roll_back(self, version: int) -> bool:
         """Return whether a version is an automatic rollback: if it fails too, the new content was not the cause."""

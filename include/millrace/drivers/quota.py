@@ -59,25 +59,29 @@ def restore(store: DeploymentStore, former: Deployment, current: Deployment, quo
     raise Conflict(OUTRUN)
 
 
-def go_back(store: DeploymentStore, current: Deployment, version: int, reason: str, quota: int | None) -> bool:
-    """Commit the content of a former version again, except for what applies without a restart: that did not fail.
+def go_back(
+    store: DeploymentStore, current: Deployment, app: str, version: int, reason: str, quota: int | None
+) -> bool:
+    """Commit an app's content of a former version again; other apps, and what needs no restart, did not fail.
 
     Args:
         store: Takes the commit.
         current: The version that failed.
+        app: The app that failed.
         version: The version whose content is wanted.
         reason: One sentence.
         quota: The spec's ``guards.max_total_slots``.
 
     Returns:
-        Whether the former version exists. If someone else has committed a version, that version counts.
+        Whether the former version exists and has the app. If someone else has committed a version, that version counts.
     """
     former = store.get(current.pipeline, version)
-    if former is None:
+    if former is None or app not in former.apps:
         return False
     join = former.join and (current.join or former.join)
     again = replace(
         former,
+        apps={**current.apps, app: former.apps[app]},
         running=True,
         detached=False,
         source=current.source,

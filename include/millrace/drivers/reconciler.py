@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from millrace.drivers.handover import HandOver
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
 from millrace.drivers.rescaler import Rescaler
+from millrace.drivers.step_result import StepResult
 from millrace.drivers.submit import SubmitOptions
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.driver_hosts import SEEN, elsewhere, this_host
@@ -160,14 +162,22 @@ class Reconciler:
                 break
             self._check_host(deployment)
             self._launcher.reap()
-            steps = [self._app(app, leave_at_s).step(deployment) for app in self._apps(deployment)]
+            steps = self._step_each(deployment, leave_at_s)
             changes += [change for step in steps for change in step.changes]
             if not any(step.again for step in steps):
                 break
         return tuple(changes)
 
+    def _step_each(self, deployment: Deployment, leave_at_s: float) -> list[StepResult]:
+        """Take the next step of all apps at the same time: one that starts slowly must not keep the others waiting."""
+        apps = [self._app(app, leave_at_s) for app in self._apps(deployment)]
+        if len(apps) == 1:
+            return [apps[0].step(deployment)]
+        with ThreadPoolExecutor(max(1, len(apps)), thread_name_prefix="reconcile") as pool:
+            return list(pool.map(lambda app: app.step(deployment), apps))
+
     def _apps(self, deployment: Deployment | None) -> list[str]:
-        return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else [self._spec.app])
+        return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else list(self._spec.app_specs))
 
     def _drivers(self, app: str) -> AppDrivers:
         return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)

@@ -206,7 +206,7 @@ class Rescaler:
         sentence = f"its state stays in {number} partitions: {error.rstrip('. ')}"
         ended = () if entry is None else (self.log.end(entry, Outcome.ROLLED_BACK, sentence),)
         reason = f"Version {deployment.version} failed ({sentence}); restored the content of version {before}."
-        go_back(self.drivers.deployments, deployment, before, reason, self.quota)
+        go_back(self.drivers.deployments, deployment, self.drivers.app, before, reason, self.quota)
         return StepResult(ended, again=True)
 
     def _entries(self, change: Rescale) -> tuple[Reconfiguration, ...]:

@@ -16,6 +16,7 @@ from millrace.lake.row_codec import decision_from_row, decision_row, run_row
 from millrace.lake.store import Lake, literal
 from millrace.model.decision import CARRIED_OUT, Action, Decision
 from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
 
 TABLE = "control/decisions"
 RUNS = "control/runs"
@@ -109,6 +110,11 @@ class DecisionStore:
         """Return a pipeline's newest evaluation that measured something and was not a dry run."""
         last = self._read(RowQuery(TABLE, pipeline, LAST_TRIED, where=_MEASURED))
         return next((decision for decision in last if _counts(decision)), None)
+
+    def last_signals(self, pipeline: str) -> Signals | None:
+        """Return what the last evaluation that measured anything measured; None if none did."""
+        last = self.last_measured(pipeline)
+        return None if last is None else last.signals
 
     def resumed_from(self, pipeline: str) -> tuple[Decision | None, ...]:
         """Return what a pipeline continues from: its newest Decision, last evaluation, and last that measured."""

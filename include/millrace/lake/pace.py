@@ -27,13 +27,19 @@ def pace_s(rows: Iterable[Row]) -> float:
     It is the trigger's interval, or the duration of the newest batches if they take longer.
 
     Args:
-        rows: Rows of ``telemetry/batches`` of one app, oldest first. Values may be missing or impossible.
+        rows: Rows of ``telemetry/batches`` of one pipeline, oldest first. Values may be missing or impossible.
     """
-    queries: dict[Any, list[Row]] = {}
+    queries: dict[tuple[Any, Any], list[Row]] = {}
+    generations: dict[Any, float] = {}
     for row in rows:
-        queries.setdefault(row.get("query"), []).append(row)
-    generation = max((_number(row.get("generation")) for of_query in queries.values() for row in of_query), default=0.0)
-    running = [of_query for of_query in queries.values() if _number(of_query[-1].get("generation")) == generation]
+        app, generation = row.get("app"), _number(row.get("generation"))
+        queries.setdefault((app, row.get("query")), []).append(row)
+        generations[app] = max(generations.get(app, 0.0), generation)
+    running = [
+        of_query
+        for (app, _), of_query in queries.items()
+        if _number(of_query[-1].get("generation")) == generations[app]
+    ]
     return max((max(_trigger_s(of_query[-1]), _longest_s(of_query)) for of_query in running), default=0.0)
 
 

@@ -16,6 +16,8 @@ NEWEST_FIRST = """
     case when outcome in ('failed', 'circuit open') then 1 else 0 end desc, started desc
 """
 """Versions and generations only increase, whatever the clock does. The failure of a driver is its last row."""
+PER_APP = 10
+"""Newest entries per app in which the last one of each app is looked for."""
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
 """Outcomes that leave a pipeline without a driver, and the reason code of an evaluation that finds that."""
 
@@ -56,11 +58,14 @@ class ReconfigurationStore:
 
     def given_up(self, deployment: Deployment) -> Reconfiguration | None:
         """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
-        last = next(iter(self.recent(deployment.pipeline, 1)), None)
+        newest: dict[str, Reconfiguration] = {}
+        for change in self.recent(
+            deployment.pipeline, 1 if len(deployment.apps) == 1 else PER_APP * len(deployment.apps)
+        ):
+            newest.setdefault(change.app, change)
         broken = (
-            last is not None
-            and last.tier == RESTART
-            and last.outcome in BROKEN
-            and (last.to_version or 0) >= deployment.version
+            last
+            for last in newest.values()
+            if last.tier == RESTART and last.outcome in BROKEN and (last.to_version or 0) >= deployment.version
         )
-        return last if broken else None
+        return next(broken, None)

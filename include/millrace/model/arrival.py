@@ -19,6 +19,8 @@ class ArrivalBasis(StrEnum):
     """From listed files that are still unread, with their rows estimated from their bytes."""
     READ = "read"
     """From what was read: nothing waited for long, as there was idle time, or batches were not full."""
+    FED = "fed"
+    """From the other apps of its pipeline: what they will pass on if none of them is behind."""
     AT_LEAST = "at_least"
     """From what was read: every batch was full and followed by the next, so more may have arrived."""
 
@@ -29,6 +31,7 @@ PHRASES: Mapping[ArrivalBasis, str] = {
     ArrivalBasis.TAKEN: "{rate} rows/s {arrive} (each batch reads everything available)",
     ArrivalBasis.LISTED: "about {rate} rows/s {arrive} (estimated from the size of unread files)",
     ArrivalBasis.READ: "{rate} rows/s {arrive} (everything was read, with time to spare)",
+    ArrivalBasis.FED: "{rate} rows/s {arrive} or will, once the apps that feed it keep up",
     ArrivalBasis.AT_LEAST: "at least {rate} rows/s {arrive} (every batch was full; the source reports no backlog)",
 }
 

@@ -48,6 +48,9 @@ class Outcome(StrEnum):
 SUCCEEDED = (Outcome.READY, Outcome.STOPPED, Outcome.FINISHED)
 """Outcomes that were wanted."""
 
+SLOTS_WANTED = "slots_wanted"
+"""Key of the slots that an app would get without a budget, in ``predicted``."""
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -149,6 +152,10 @@ class Decision:
     cursor_version: int | None = None
     cursor_until: datetime | None = None
     cursor_table: str | None = None
+
+    def predicted_of(self, app: str, name: str) -> float | None:
+        """Return a predicted figure of an app, in a Decision on one app or on several; None if there is none."""
+        return self.predicted.get(f"{name}/{app}", self.predicted.get(name))
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -93,17 +93,24 @@ class OperatorSignals:
 
 @dataclass(frozen=True)
 class Edge:
-    """Rows that one operator passed to another.
+    """Rows that one operator passed to another, or one app to another.
 
     Attributes:
-        producer: Id of the operator that emits them.
-        consumer: Id of the operator that receives them.
-        rows_per_s: Mean over the period, counted at the consumer; null if unknown.
+        producer: Id of the operator that emits them, or the app's name.
+        consumer: Id of the operator that receives them, or the app's name.
+        rows_per_s: Mean over the period, or over the producer's last batches if it is an app, counted where they
+            arrive; null if unknown.
+        taken_rows_per_s: What the producer took in for them; null for its mean over the period.
+        lump_rows: Most rows that arrived at once, at the end of a producer's batch.
+        share: Share of the rows that the consumer reads, 0..1.
     """
 
     producer: str
     consumer: str
     rows_per_s: float | None
+    taken_rows_per_s: float | None = None
+    lump_rows: float = 0.0
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,9 @@ class AppSignals:
         arrival_basis: How the arrival rate and the backlog are known.
         first_batches: Cost of a batch from the first batches at the present slots, while the app settles or has no fit,
             and more rows wait than its full batches read; else None. Less certain than ``capacity``.
+        sources: Rows read recently from each source, by the source's name in lineage.
+        sinks: Names in lineage of everything that its queries write to, as far as it is known.
+        settling: True while this one of several apps settles, or does not run the newest version yet.
         change_s: Median cost of recent changes of slots, seconds: downtime, plus the time that the next batches took
             beyond the usual. None if too few changes were measured.
         lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) with the most; empty
@@ -205,6 +215,9 @@ class AppSignals:
     trigger_s: float = 0.0
     first_batches: Capacity | None = None
     change_s: float | None = None
+    sources: Mapping[str, int] = field(default_factory=dict)
+    sinks: tuple[str, ...] = ()
+    settling: bool = False
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.
@@ -304,7 +317,13 @@ class Signals:
         apps: The pipeline's apps.
         observations: The most recent observations of every (operator, level p), oldest first.
         objective: The spec's objective.
-        bounds: The spec's bounds.
+        bounds: The spec's bounds; of a pipeline of several apps, those of the first.
+        app_bounds: The bounds of each of several apps, by name.
+        edges: Rows between several apps: what one writes and another reads.
+        budget: Most slots of all apps together; None for any number.
+        budget_key: The spec key that sets it.
+        priority: Weight against other pipelines if slots are scarce, > 0.
+        unmeasured: Those of several apps that have not reported, or not lately.
         settling: True while the last reconfiguration is open, or too few healthy batches have followed it.
         partition_loads: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
         streams: Rows of input streams that no optimizer has taken in yet, if they were measured; else None.
@@ -324,10 +343,51 @@ class Signals:
     partition_loads: PartitionLoads | None = None
     streams: StreamCounts | None = None
     join: JoinSignals | None = None
+    app_bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    budget: int | None = None
+    budget_key: str = "budget.slots"
+    priority: float = 1.0
+    unmeasured: tuple[str, ...] = ()
+
+    def bounds_of(self, app: str) -> Bounds:
+        """Return the bounds of an app."""
+        return self.app_bounds.get(app, self.bounds)
 
     def app(self, name: str) -> AppSignals | None:
         """Return the signals of an app; None if there are none."""
         return next((app for app in self.apps if app.app == name), None)
+
+    @property
+    def arrival_rows_per_s(self) -> float | None:
+        """Rows per second that arrive from outside at the apps that no other feeds; None if unknown at one of them."""
+        fed = {edge.consumer for edge in self.edges}
+        rates = [app.arrival_rows_per_s for app in self.apps if app.app not in fed]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if rates and len(known) == len(rates) else None
+
+    def least_share(self, rates: Mapping[str, float | None]) -> float | None:
+        """Return the rate of arrival from outside, rows per second, at which the first of the apps is at its own rate.
+
+        Args:
+            rates: A rate of each app, rows per second, for example what it sustains; None if unknown.
+        """
+        if len(self.apps) == 1:
+            return rates.get(self.apps[0].app)
+        arrival, shares = self.arrival_rows_per_s, []
+        for app in self.apps:
+            rate = rates.get(app.app)
+            if rate is None or not app.arrival_rows_per_s:
+                return None
+            shares.append(rate / app.arrival_rows_per_s)
+        return None if arrival is None or not shares else arrival * min(shares)
+
+    @property
+    def settled(self) -> tuple[AppSignals, ...]:
+        """The apps whose figures are representative: all others settle."""
+        if len(self.apps) < 2:
+            return () if self.settling else self.apps
+        return tuple(app for app in self.apps if not app.settling)
 
     @property
     def period_s(self) -> float:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from millrace.model.admission import INGEST_OPTIMIZER
 from millrace.model.admission_spec import Admission
 from millrace.model.alert_spec import AlertChannel
+from millrace.model.app_spec import SHARED, AppName, AppSection, Budget, cycle, merged
 from millrace.model.codec import to_json
 from millrace.model.deployment import (
     EXECUTOR_MEMORY,
@@ -26,6 +28,7 @@ from millrace.model.deployment import (
     Deployment,
     ExecutorSize,
 )
+from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.join import JOIN_OPTIMIZER, JoinDefinition
 from millrace.model.join_spec import Join
 from millrace.model.master import EMBEDDED, LOCAL
@@ -142,20 +145,21 @@ class Quality(Strict):
     )
 
 
-def _needs_a_script_or_a_join(schema: dict[str, Any]) -> None:
+def _needs_something_to_run(schema: dict[str, Any]) -> None:
     schema["required"].remove("script")
-    schema["anyOf"] = [{"required": ["script"]}, {"required": ["join"]}]
+    schema["anyOf"] = [{"required": [key]} for key in ("script", "join", "apps")]
 
 
 class PipelineSpec(Strict):
-    """A pipeline: one script that Millrace runs, and how Millrace may adapt it."""
+    """A pipeline: the scripts that Millrace runs, and how Millrace may adapt them."""
 
-    model_config = ConfigDict(json_schema_extra=_needs_a_script_or_a_join)
+    model_config = ConfigDict(json_schema_extra=_needs_something_to_run)
 
     name: str = Field(pattern=NAME, description="Name in DAGs, tables and commands")
     description: str = Field("", description="Purpose of the pipeline, in one line")
     script: str = Field(
-        description="PySpark script, absolute or relative to the spec's folder; a join has one by default"
+        description="PySpark script, absolute or relative to the spec's folder; a join has one by default, and each of "
+        "several apps its own"
     )
     args: tuple[str, ...] = Field((), description="Arguments of the script; ${MILLRACE_HOME} is replaced")
     submit: Submit = Submit()
@@ -196,12 +200,22 @@ class PipelineSpec(Strict):
     admission: Admission | None = None
     join: Join | None = None
     alerts: tuple[AlertChannel, ...] = Field((), description="Who is alerted, and of which events")
+    apps: dict[AppName, AppSection] = Field(
+        default_factory=dict, description="Several apps by name, each with its own driver, that feed each other"
+    )
+    budget: Budget | None = None
+    priority: float = Field(
+        1.0, gt=0, le=1000, description="Weight against other pipelines if guards.max_total_slots is too small for all"
+    )
+    _app: str | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
-    def _joins_have_a_script(cls, raw: Any) -> Any:
+    def _joins_and_apps_have_a_script(cls, raw: Any) -> Any:
         if isinstance(raw, dict) and raw.get("join") is not None:
             return {"script": str(STREAM_JOIN), **raw}
+        if isinstance(raw, dict) and raw.get("apps"):
+            return {"script": "", **raw}
         return raw
 
     @model_validator(mode="after")
@@ -213,6 +227,8 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _slots_are_whole_executors(self) -> Self:
+        if self.apps:
+            return self  # each app is checked with its own keys
         step = self.bounds_contract().step
         if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start)):
             of = "executor.cores" if task_cpus(self.submit.conf) == 1 else "executor.cores / spark.task.cpus"
@@ -249,10 +265,79 @@ class PipelineSpec(Strict):
             raise ValueError("join: its job counts the streams itself; leave admission and profile out")
         return self
 
+    @model_validator(mode="after")
+    def _apps_can_run(self) -> Self:
+        if not self.apps:
+            if self.budget is not None:
+                raise ValueError("budget: several apps share it; use slots.max for one app, or list the apps in apps")
+            return self
+        for key in SHARED:
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: works on one app; make that app a pipeline of its own, or leave it out")
+        for name, section in self.apps.items():
+            unknown = sorted({*section.reads} - {*self.apps} | ({name} & {*section.reads}))
+            if unknown:
+                others = ", ".join(other for other in self.apps if other != name) or "none"
+                raise ValueError(f"apps.{name}.reads: {', '.join(unknown)} is no other app; allowed: {others}")
+        loop = cycle({name: section.reads for name, section in self.apps.items()})
+        if loop:
+            raise ValueError(f"apps.{loop[0]}.reads: {' reads '.join(reversed(loop))}; leave one of them out")
+        specs = self.app_specs.values()
+        for key in ("min", "start"):
+            least = sum(getattr(spec.slots, key) for spec in specs)
+            if self.budget is not None and self.budget.slots < least:
+                raise ValueError(f"budget.slots: at least {least}, the sum of the apps' slots.{key}")
+        return self
+
     @property
     def app(self) -> str:
-        """Name of the pipeline's one app."""
-        return self.name
+        """Name of its app; of several apps, each has its own in :attr:`app_specs`."""
+        return self._app or self.name
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether it is the spec of one app in :attr:`app_specs` of a pipeline of several."""
+        return self._app is not None
+
+    @property
+    def app_specs(self) -> Mapping[str, PipelineSpec]:
+        """The spec of each app by name, as if it were the pipeline's only one.
+
+        Raises:
+            ValueError: If an app's keys are out of range.
+        """
+        return {name: self._of_app(name) for name in self.apps} or {self.app: self}
+
+    def _of_app(self, name: str) -> PipelineSpec:
+        shared = self.model_dump(exclude_unset=True, exclude={"apps", "budget"})
+        own = self.apps[name].model_dump(exclude_unset=True, exclude_none=True, exclude={"reads"})
+        try:
+            spec = PipelineSpec.model_validate(merged(shared, own))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            reason = pydantic_reason(first["msg"])
+            raise ValueError(f"apps.{name}.{key}: {reason}" if key else f"apps.{name}.{reason}") from None
+        if not spec.script:
+            raise ValueError(f"apps.{name}.script: needs a script, here or at the top level")
+        spec._app = name
+        return spec
+
+    def app_named(self, app: str | None) -> PipelineSpec:
+        """Return the spec of one of its apps.
+
+        Args:
+            app: The app's name; None if there is only one.
+
+        Raises:
+            MillraceError: If there is no such app, or there are several and none is named.
+        """
+        specs = self.app_specs
+        if app is None and len(specs) == 1:
+            return next(iter(specs.values()))
+        if app is None or app not in specs:
+            raise MillraceError("app", app, ", ".join(specs), f"Name an app of {self.name}.")
+        return specs[app]
 
     @property
     def executor_size(self) -> ExecutorSize | None:
@@ -322,9 +407,20 @@ class PipelineSpec(Strict):
         return None if self.profile is None else self.profile.period_s
 
     def first_deployment(self) -> Deployment:
-        """Return the content of the pipeline's first version; a join's definition is an argument of its script."""
+        """Return the content of the pipeline's first version."""
+        return Deployment(
+            pipeline=self.name,
+            version=1,
+            running=True,
+            apps={name: spec.first_app() for name, spec in self.app_specs.items()},
+            reason="first launch",
+            join=None if self.join is None else self.join.first,
+        )
+
+    def first_app(self) -> AppDeployment:
+        """Return its app as it is first launched; a join's definition is an argument of its script."""
         args = self.args if self.join is None else (*self.args, f"--join={to_json(self.join.definition)}")
-        app = AppDeployment(
+        return AppDeployment(
             script=self.script,
             args=args,
             slots=self.slots.start,
@@ -332,14 +428,6 @@ class PipelineSpec(Strict):
             max_parallelism=self.max_parallelism,
             submit=self.submit.model_dump(mode="json"),
             executor=self.executor_size,
-        )
-        return Deployment(
-            pipeline=self.name,
-            version=1,
-            running=True,
-            apps={self.app: app},
-            reason="first launch",
-            join=None if self.join is None else self.join.first,
         )
 
     def objective_contract(self) -> Objective:

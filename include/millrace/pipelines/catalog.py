@@ -20,7 +20,7 @@ BUILT_IN = Path(__file__).parent / "specs"
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
 DEFAULTS = "_defaults.yaml"
 """File in a folder of specs with default sections for all of them."""
-OWN_KEYS = frozenset({"name", "script", "args"})
+OWN_KEYS = frozenset({"name", "script", "args", "apps"})
 """Keys that pipelines cannot share."""
 
 
@@ -59,13 +59,21 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
         raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
-    _check_conf(path, spec)
-    script = resolve_script(spec.script, path.parent)
-    if not script.is_file():
-        raise MillraceError(
-            f"{path.name}: script", spec.script, "an existing file", f"Create {script} or correct the path."
-        )
-    return spec.model_copy(update={"script": str(script)})
+    scripts = {}
+    for name, of_app in spec.app_specs.items():
+        _check_conf(path, of_app)
+        scripts[name] = str(_existing(path, f"apps.{name}.script" if spec.apps else "script", of_app.script))
+    if not spec.apps:
+        return spec.model_copy(update={"script": scripts[spec.app]})
+    apps = {name: section.model_copy(update={"script": scripts[name]}) for name, section in spec.apps.items()}
+    return spec.model_copy(update={"apps": apps})
+
+
+def _existing(path: Path, key: str, script: str) -> Path:
+    found = resolve_script(script, path.parent)
+    if not found.is_file():
+        raise MillraceError(f"{path.name}: {key}", script, "an existing file", f"Create {found} or correct the path.")
+    return found
 
 
 def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:

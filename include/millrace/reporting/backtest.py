@@ -25,7 +25,7 @@ from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Recon
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor, Optimizer
-from millrace.model.signals import AppSignals, Signals
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.recorded_plant import RecordedPlant
 from millrace.reporting.recording import Recording, read_recording
@@ -126,7 +126,7 @@ class Replay:
         return ReplayedEvaluation(
             time=recorded.time,
             span_s=self.plant.span_s,
-            arrival_rows_per_s=self._app(signals).arrival_rows_per_s,
+            arrival_rows_per_s=signals.arrival_rows_per_s,
             recorded=self._result(recorded, measured, base),
             replayed=self._result(decision, signals, current),
             modelled=self.plant.modelled,
@@ -165,7 +165,8 @@ class Replay:
         today = guard_context(
             self.spec, current, now, history, decisions, deployments, others, rolled_back=rolled_back, signals=signals
         )
-        return replace(today, bounds=signals.bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
+        bounds = {app.app: signals.bounds_of(app.app) for app in signals.apps}
+        return replace(today, bounds=bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
 
     def _rolled_back(self, now: datetime) -> list[Decision]:
         """Return what the recording rolled back while the replay followed it, and the replay's own rollbacks."""
@@ -191,23 +192,24 @@ class Replay:
         return self._decisions.get(decision_id)
 
     def _result(self, decision: Decision, signals: Signals, base: Deployment) -> EvaluationResult:
-        app, name = self._app(signals), self.spec.app
-        slots = base.apps[name].slots
+        waiting = [app.backlog_rows for app in signals.apps]
+        slots = _slots(base)
         done = decision.target if decision.action in CARRIED_OUT else None
         return EvaluationResult(
             slots=slots,
-            running=app.slots,
-            decided=done.apps[name].slots if done is not None and name in done.apps else slots,
-            throughput_rows_per_s=self.plant.throughput(app),
-            backlog_rows=app.backlog_rows,
+            running=sum(app.slots for app in signals.apps),
+            decided=slots if done is None else _slots(done),
+            throughput_rows_per_s=signals.least_share({app.app: self.plant.throughput(app) for app in signals.apps}),
+            backlog_rows=None if None in waiting else sum(rows or 0 for rows in waiting),
             action=decision.action,
             reason_code=decision.reason_code,
             sentence=decision.sentence,
             contingencies=describe(decision.contingencies),
         )
 
-    def _app(self, signals: Signals) -> AppSignals:
-        return next(app for app in signals.apps if app.app == self.spec.app)
+
+def _slots(content: Deployment) -> int:
+    return sum(app.slots for app in content.apps.values())
 
 
 def _totals(results: Sequence[tuple[ReplayedEvaluation, EvaluationResult]]) -> Totals:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from millrace.lake.control_tables import ControlTables
+from millrace.model.codec import from_json
 from millrace.model.decision import CARRIED_OUT, Action
 from millrace.model.row_wait import sustainable
+from millrace.model.signals import Signals
 
 MOST_MOMENTS = 300
 GAP = 4.0
@@ -135,11 +137,20 @@ def _history(rows: Sequence[Mapping[str, Any]], since: datetime, until: datetime
 
 def _moment(row: Mapping[str, Any]) -> Moment | None:
     signals = json.loads(row["signals"])
-    app = next(iter(signals["apps"]), None)
-    if app is None:
+    apps = signals["apps"]
+    if not apps:
         return None
-    capacity = _sustainable(app, signals["objective"])
-    return Moment(row["time"], app.get("arrival_rows_per_s"), capacity, app["slots"], app.get("backlog_rows"))
+    waiting = [app.get("backlog_rows") for app in apps]
+    backlog = None if None in waiting else sum(waiting)
+    slots = sum(app["slots"] for app in apps)
+    if len(apps) == 1:
+        (app,) = apps
+        return Moment(
+            row["time"], app.get("arrival_rows_per_s"), _sustainable(app, signals["objective"]), slots, backlog
+        )
+    seen = from_json(Signals, row["signals"])
+    capacity = seen.least_share({app.app: app.sustainable(seen.objective) for app in seen.apps})
+    return Moment(row["time"], seen.arrival_rows_per_s, capacity, slots, backlog)
 
 
 def _sustainable(app: Mapping[str, Any], objective: Mapping[str, Any]) -> float | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from statistics import fmean, stdev
 
 from millrace.model.signals import Observation
-from millrace.optimizers.conttune.base_tuner import is_possible
+from millrace.optimizers.conttune.figures import is_possible
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.observed_levels import Level, newest_levels, recent_by_level
 

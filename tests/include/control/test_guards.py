@@ -37,7 +37,7 @@ def trace(before: int = 2, after: int = 4, **changes: Any) -> tuple[GuardOutcome
     plain: dict[str, Any] = {
         "now": NOW,
         "current": deployment(before),
-        "bounds": Bounds(1, 8),
+        "bounds": {"delays": Bounds(1, 8)},
         "limits": GuardsSpec(),
         "max_per_hour": 4,
     }
@@ -76,7 +76,7 @@ def test_state_partitions_that_a_person_rolled_back_are_not_set_again() -> None:
         app = replace(deployment(2).apps["delays"], max_parallelism=partitions)
         return replace(deployment(2), apps={"delays": app})
 
-    context = GuardContext(NOW, split(4), Bounds(1, 8), GuardsSpec(), 4, undone=split(7))
+    context = GuardContext(NOW, split(4), {"delays": Bounds(1, 8)}, GuardsSpec(), 4, undone=split(7))
     assert [outcome.guard for outcome in judge(context, split(7)) if not outcome.passed] == ["roll-back"]
     assert all(outcome.passed for outcome in judge(context, split(5)))
 
@@ -87,7 +87,7 @@ def test_placement_that_a_person_rolled_back_is_held_until_the_slots_change() ->
         return replace(deployment(slots), apps={"delays": app})
 
     def judged(target: Deployment) -> list[str]:
-        context = GuardContext(NOW, placed(2), Bounds(1, 8), GuardsSpec(), 4, undone=placed(2, 0, 1))
+        context = GuardContext(NOW, placed(2), {"delays": Bounds(1, 8)}, GuardsSpec(), 4, undone=placed(2, 0, 1))
         return [outcome.guard for outcome in judge(context, target) if not outcome.passed]
 
     assert judged(placed(2, 1, 0)) == ["roll-back"]
@@ -114,7 +114,7 @@ def test_quality_when_the_gate_has_judged_then_heads_the_trace(sound: bool, forc
 def test_bounds_when_slots_are_outside_then_veto_even_a_forced_change(
     slots: int, low: int, span: int, forced: bool
 ) -> None:
-    found = vetoes(after=slots, bounds=Bounds(low, low + span), forced=forced)
+    found = vetoes(after=slots, bounds={"delays": Bounds(low, low + span)}, forced=forced)
     assert ("bounds" in found) == (not low <= slots <= low + span)
 
 
@@ -132,7 +132,7 @@ def test_executors_skip_the_cool_down_but_count_and_back_off() -> None:
         return Deployment("delays", 3, True, {"delays": app})
 
     def found(**changes: Any) -> list[str]:
-        context = GuardContext(NOW, elastic(2), Bounds(1, 8), GuardsSpec(cool_down_s=60), 1, **changes)
+        context = GuardContext(NOW, elastic(2), {"delays": Bounds(1, 8)}, GuardsSpec(cool_down_s=60), 1, **changes)
         return [outcome.guard for outcome in judge(context, elastic(4)) if not outcome.passed]
 
     assert found(history=[change(1, decision=None)]) == []

@@ -134,7 +134,7 @@ def test_message_shows_a_joins_settings_together() -> None:
 
 def context(**changes: Any) -> GuardContext:
     plain: dict[str, Any] = {
-        "now": NOON, "current": CURRENT, "bounds": Bounds(1, 8),
+        "now": NOON, "current": CURRENT, "bounds": {"flight_weather": Bounds(1, 8)},
         "limits": GuardsSpec(cool_down_s=60), "max_per_hour": 1, "join": joined().join,
     }  # fmt: skip
     return GuardContext(**{**plain, **changes})

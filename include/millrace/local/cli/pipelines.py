@@ -39,12 +39,20 @@ def pipelines() -> int:
 @click.argument("pipeline")
 @click.argument("what", type=click.Choice(KINDS), default="launch")
 @click.option("--slots", type=click.IntRange(min=1), help="Use this many slots instead of the tuner's choice.")
+@click.option("--app", help="App that gets the slots, in a pipeline of several.")
 @click.option("--dry-run", is_flag=True, help="adapt: decide and record, but change nothing.")
 @click.option("--stop", is_flag=True, help="launch: stop the pipeline at a batch boundary.")
 @click.option("--roll-back-to", type=click.IntRange(min=1), help="launch: restore this version's content.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome.")
 def trigger(
-    pipeline: str, what: str, slots: int | None, dry_run: bool, stop: bool, roll_back_to: int | None, no_wait: bool
+    pipeline: str,
+    what: str,
+    slots: int | None,
+    app: str | None,
+    dry_run: bool,
+    stop: bool,
+    roll_back_to: int | None,
+    no_wait: bool,
 ) -> int:
     """Trigger a DAG of PIPELINE: launch it, evaluate it (adapt), or count its input streams (profile)."""
     from millrace.pipelines.catalog import find
@@ -52,7 +60,9 @@ def trigger(
     spec = find(pipeline)
     if what == "profile" and spec.profile is None:
         raise MillraceError("profile", None, "a section in the spec", f"Add `profile` to the spec of {pipeline}.")
-    options = {"--slots": slots, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
+    if slots is not None or app is not None:
+        app = spec.app_named(app).app if spec.apps else app
+    options = {"--slots": slots, "--app": app, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
     return _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
 
 
@@ -62,16 +72,20 @@ def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
     Raises:
         MillraceError: If the DAG does not have an option.
     """
-    allowed = {"launch": ("--slots", "--stop", "--roll-back-to"), "adapt": ("--slots", "--dry-run"), "profile": ()}
+    allowed = {
+        "launch": ("--slots", "--app", "--stop", "--roll-back-to"),
+        "adapt": ("--slots", "--app", "--dry-run"),
+        "profile": (),
+    }
     for option, value in options.items():
         if value not in (None, False) and option not in allowed[what]:
             possible = ", ".join(allowed[what]) or "no option"
             raise MillraceError(option, value, f"{possible} with {what}", f"Leave {option} out.")
+    sized = {"slots": options["--slots"]} | ({"app": app} if (app := options.get("--app")) is not None else {})
     if what == "adapt":
-        return {"slots": options["--slots"], "dry_run": options["--dry-run"]}
+        return {**sized, "dry_run": options["--dry-run"]}
     if what == "launch":
-        wish = {"slots": options["--slots"], "roll_back_to": options["--roll-back-to"]}
-        return {"running": not options["--stop"], **wish}
+        return {"running": not options["--stop"], **sized, "roll_back_to": options["--roll-back-to"]}
     return {}
 
 

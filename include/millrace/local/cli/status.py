@@ -25,6 +25,7 @@ from millrace.model.codec import to_plain
 from millrace.model.decision import Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.spec import PipelineSpec
+from millrace.reporting.app_views import HEADINGS, AppView, app_views
 from millrace.run_folder import driver_records
 from millrace.run_folder.discovery import python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord
@@ -96,8 +97,16 @@ def pipelines_status(home: Home) -> Status:
     table.add_column("last decision", overflow="fold")
     for pipeline in pipelines:
         table.add_row(*map(escape, pipeline.cells()), style="red" if pipeline.problem else None)
+    graphs = [_graph(p) for p in pipelines if p.apps]
     data = {p.wanted.pipeline: p.as_plain() for p in pipelines}
-    return Status(data, Group("", table), not any(p.problem for p in pipelines))
+    return Status(data, Group("", table, *graphs), not any(p.problem for p in pipelines))
+
+
+def _graph(pipeline: PipelineStatus) -> Group:
+    table = Table(*HEADINGS, title=f"Apps of {pipeline.wanted.pipeline}", title_justify="left", box=None)
+    for app in pipeline.apps:
+        table.add_row(*map(escape, app.cells()))
+    return Group("", table)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,7 @@ class PipelineStatus:
         problem: Why the pipeline or one of its queries does not run although it should; None if all is well.
         changed: Changes of its spec and script that were not applied yet; None without changes.
         unreported: Why its changes are not logged to MLflow; None if they are.
+        apps: Its apps if it has several, with what the last evaluation measured.
     """
 
     wanted: Deployment
@@ -121,6 +131,7 @@ class PipelineStatus:
     problem: str | None
     changed: str | None = None
     unreported: ReportProblem | None = None
+    apps: tuple[AppView, ...] = ()
 
     def as_plain(self) -> dict[str, Any]:
         """Return the state as JSON-able types."""
@@ -137,12 +148,15 @@ class PipelineStatus:
             "problem": self.problem,
             "changed": self.changed,
             "unreported": to_plain(self.unreported) if self.unreported else None,
+            "apps": [to_plain(app) for app in self.apps],
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
         """Return the state as a table row: pipeline, wanted, driver, last batch, last decision."""
         now = now or datetime.now(UTC)
-        drivers = ", ".join(f"{d.state.value} on {d.slots}" for d in self.drivers if d.state not in ENDED) or "none"
+        live = [d for d in self.drivers if d.state not in ENDED]
+        named = len(self.wanted.apps) > 1
+        drivers = ", ".join(f"{d.app} " * named + f"{d.state.value} on {d.slots}" for d in live) or "none"
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
         # the last Decision of a stopped pipeline is about a job that no longer runs
@@ -198,7 +212,8 @@ def _pipeline_status(
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; apply it now: ./millrace trigger {wanted.pipeline}"
     unreported = tables.report_problems.current(wanted.pipeline)
-    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported)
+    apps = tuple(app_views(wanted, tables.decisions.last_signals(wanted.pipeline))) if len(wanted.apps) > 1 else ()
+    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported, apps)
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:

@@ -1,0 +1,149 @@
+"""Several apps that feed each other: which reads what another writes, and the signals of all of them.
+
+An edge exists if an app reads what another writes, by their names in lineage, or if the spec says so because a sink
+hides (``apps.NAME.reads``). Its rate is what arrives at the consumer from that source: the rows that the consumer reads
+would be too few while it is behind.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from millrace.control.batch_history import sound
+from millrace.model.app_spec import cycle
+from millrace.model.deployment import Deployment
+from millrace.model.signals import AppSignals, Edge, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
+
+BATCHES, FEWEST = 8, 3
+"""Newest batches of a producer that an edge is measured over, and the fewest that are enough."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One app: its Signals, and the rows of telemetry behind them, oldest first."""
+
+    signals: Signals
+    rows: Sequence[BatchMetrics]
+
+
+def joined(
+    spec: PipelineSpec,
+    measured: Mapping[str, Measured],
+    current: Deployment | None,
+    contents: Mapping[int, Deployment | None],
+) -> Signals:
+    """Return the Signals of several apps as those of their pipeline.
+
+    An app whose content no newer version has changed runs the newest version, whatever the number it was started with.
+    One that does not run the newest version yet settles; the others are sized meanwhile.
+
+    Args:
+        spec: The pipeline.
+        measured: Each app that has reported, at least one, by name.
+        current: The newest Deployment.
+        contents: The Deployments that ran, by version.
+    """
+    by_app = {name: app.signals for name, app in measured.items()}
+    rows = {name: app.rows for name, app in measured.items()}
+    bounds = {name: of_app.bounds_contract() for name, of_app in spec.app_specs.items()}
+    each = list(by_app.values())
+    newest = max(each, key=lambda signals: signals.until)
+    known = {observation: None for signals in each for observation in signals.observations}
+    at_newest = {name: _runs(name, current, contents.get(s.deployment_version)) for name, s in by_app.items()}
+    apps = tuple(
+        replace(app, settling=signals.settling or not at_newest[name])
+        for name, signals in by_app.items()
+        for app in signals.apps
+    )
+    return Signals(
+        pipeline=spec.name,
+        since=min(signals.since for signals in each),
+        until=newest.until,
+        telemetry_version=newest.telemetry_version,
+        deployment_version=current.version
+        if current is not None and any(at_newest.values())
+        else max(signals.deployment_version for signals in each),
+        apps=apps,
+        observations=tuple(sorted(known, key=lambda observation: observation.time)),
+        objective=spec.objective_contract(),
+        bounds=next(iter(bounds.values())),
+        settling=any(app.settling for app in apps),
+        app_bounds=bounds,
+        unmeasured=tuple(name for name in spec.apps if name not in by_app),
+        edges=tuple(edges(apps, rows, {name: section.reads for name, section in spec.apps.items()})),
+    )
+
+
+def _runs(app: str, current: Deployment | None, ran: Deployment | None) -> bool:
+    """Return whether the version that an app was started with has its newest content."""
+    return current is not None and ran is not None and ran.apps.get(app) == current.apps.get(app)
+
+
+def edges(
+    apps: Sequence[AppSignals], rows: Mapping[str, Sequence[BatchMetrics]], reads: Mapping[str, Sequence[str]]
+) -> Iterator[Edge]:
+    """Yield the edges between apps; none if they feed each other in a circle, which has no head to size from.
+
+    Args:
+        apps: The apps that have reported.
+        rows: Their rows of telemetry by app, oldest first.
+        reads: What the spec says: the apps whose output each app reads, by name. Their rows are those of the sources
+            that no known sink explains, in equal parts.
+    """
+    names = {app.app for app in apps}
+    found: dict[str, dict[str, tuple[frozenset[str], float]]] = {}
+    for consumer in apps:
+        total, parts = sum(consumer.sources.values()), dict(consumer.sources)
+        own: dict[str, tuple[frozenset[str], float]] = {}
+        for producer in apps:
+            shared = frozenset(name for name in producer.sinks if name in parts and producer.app != consumer.app)
+            if shared:
+                share = sum(parts.pop(name) for name in shared) / total if total else 0.0
+                own[producer.app] = shared, share
+        hidden = [name for name in reads.get(consumer.app, ()) if name in names and name not in own]
+        rest = sum(parts.values()) / total if total else 0.0
+        found[consumer.app] = own | {name: (frozenset(), rest / len(hidden)) for name in hidden}
+    if cycle(found):
+        return
+    for consumer_name, producers in found.items():
+        for producer_name, (sinks, share) in producers.items():
+            yield _edge(producer_name, consumer_name, rows[producer_name], rows[consumer_name], sinks, share)
+
+
+def _edge(
+    producer: str,
+    consumer: str,
+    written: Sequence[BatchMetrics],
+    read: Sequence[BatchMetrics],
+    sinks: frozenset[str],
+    share: float,
+) -> Edge:
+    """Return an edge, measured from the end of one of the producer's batches to the end of another.
+
+    What a batch writes arrives at once, at its end. So periods that batches do not fill would show too much or nothing.
+
+    Args:
+        producer: Name of the app that writes.
+        consumer: Name of the app that reads.
+        written: Rows of telemetry of the producer, oldest first.
+        read: The same of the consumer.
+        sinks: Where the producer writes what the consumer reads; empty if its sink hides.
+        share: Share of the consumer's rows that come from there, 0..1.
+    """
+    seen = [(row.time, row.source_end) for row in read if row.source_end is not None]
+    batches = [row for row in sound(written) if row.rows_in > 0 and (row.sink in sinks or not sinks)]
+    ends = [batch for batch in batches if seen and seen[0][0] <= batch.time <= seen[-1][0]][-BATCHES - 1 :]
+    if len(ends) <= FEWEST:
+        return Edge(producer, consumer, None, share=share)
+    times = [time for time, _ in seen]
+    first, last = (seen[bisect_left(times, batch.time)][1] for batch in (ends[0], ends[-1]))
+    took, got = sum(batch.rows_in for batch in ends[1:]), share * ((last or 0) - (first or 0))
+    span_s = (ends[-1].time - ends[0].time).total_seconds()
+    if got < 0 or span_s <= 0:  # the source was recreated
+        return Edge(producer, consumer, None, share=share)
+    lump = max(batch.rows_in for batch in ends[1:]) * got / took
+    return Edge(producer, consumer, got / span_s, took / span_s, lump, share)

@@ -1,0 +1,179 @@
+"""Which app reads what another writes, and the signals of several apps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.control.app_graph import edges
+from millrace.control.collect import collect
+from millrace.control.messages import graph_problems
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.row_codec import batch_row
+from millrace.lake.store import Lake
+from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.errors import NotReady
+from millrace.model.protocols import Cursor
+from millrace.model.signals import AppSignals, Edge, Signals
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
+from millrace.optimizers.conformance.builders import app_signals
+from tests.examples import examples
+from tests.include.control.synthetic import START, App
+
+
+def app(name: str, sources: dict[str, int], sink: str = "") -> AppSignals:
+    return app_signals(2, 100.0, None, app=name, sources=sources, sinks=(sink,) if sink else ())
+
+
+def batch(name: str, second: float, rows: int, sink: str = "", source_end: int | None = None) -> BatchMetrics:
+    time = START + timedelta(seconds=second)
+    return BatchMetrics(
+        pipeline="p", app=name, query="q", time=time, generation=1, epoch=0, batch_id=int(second), slots=2,
+        rows_in=rows, durations_ms={"triggerExecution": 9000}, sink=sink, source_end=source_end,
+    )  # fmt: skip
+
+
+CLEAN = app("clean", {"kafka:raw": 1000}, "path:/silver")
+COUNT = app("count", {"path:/silver": 300, "path:/codes": 100}, "path:/gold")
+WRITTEN = [batch("clean", 10 * n, 400, "path:/silver") for n in range(10)]
+"""400 rows every 10 s, of which 300 are written."""
+READ = [batch("count", 10 * n + 3, 0, source_end=400 * n) for n in range(-1, 11)]
+"""What is written shows 3 s later; a quarter of all rows comes from elsewhere."""
+
+
+def found(*apps: AppSignals, rows: Any = None, **reads: Any) -> dict[tuple[str, str], Edge]:
+    by_app = {each.app: [] for each in apps} | {"clean": WRITTEN, "count": READ} | (rows or {})
+    return {(edge.producer, edge.consumer): edge for edge in edges(apps, by_app, reads)}
+
+
+def test_edge_is_measured_from_the_end_of_one_batch_to_the_end_of_another() -> None:
+    (edge,) = found(CLEAN, COUNT).values()
+    assert (edge.producer, edge.consumer, edge.share) == ("clean", "count", 0.75)
+    assert edge.taken_rows_per_s == pytest.approx(40.0) and edge.rows_per_s == pytest.approx(30.0)
+    assert edge.lump_rows == pytest.approx(300.0)
+
+
+@given(cut=st.integers(5, 12), seen=st.integers(5, 12))
+@examples(40)
+def test_ratio_of_an_edge_does_not_depend_on_when_it_is_measured(cut: int, seen: int) -> None:
+    rows = {"clean": WRITTEN[:cut], "count": READ[:seen]}
+    edge = found(CLEAN, COUNT, rows=rows)["clean", "count"]
+    assert edge.rows_per_s is None or edge.rows_per_s / (edge.taken_rows_per_s or 1) == pytest.approx(0.75)
+
+
+def test_edge_of_few_batches_is_known_without_its_rate() -> None:
+    edge = found(CLEAN, COUNT, rows={"clean": WRITTEN[:3]})["clean", "count"]
+    assert (edge.rows_per_s, edge.taken_rows_per_s) == (None, None)
+
+
+def test_edge_of_a_recreated_table_has_no_rate() -> None:
+    again = [*READ[:9], *(replace(row, source_end=5) for row in READ[9:])]
+    assert found(CLEAN, COUNT, rows={"count": again})["clean", "count"].rows_per_s is None
+
+
+def test_hidden_sink_has_the_rows_that_no_other_explains() -> None:
+    hidden, written = replace(CLEAN, sinks=()), {"clean": [replace(row, sink="") for row in WRITTEN]}
+    assert found(hidden, COUNT, rows=written) == {}
+    assert found(hidden, COUNT, rows=written, count=["clean"])["clean", "count"].rows_per_s == pytest.approx(40.0)
+    both = found(CLEAN, app("look_up", {"x": 1}), COUNT, count=["clean", "look_up"])
+    assert {edge.producer: edge.share for edge in both.values()} == {"clean": 0.75, "look_up": 0.25}
+
+
+def test_app_that_has_not_reported_has_no_edge() -> None:
+    assert found(COUNT, count=["clean"]) == {}
+
+
+def test_two_apps_that_feed_one_are_two_edges() -> None:
+    both = found(CLEAN, app("late", {"kafka:late": 10}, "path:/codes"), COUNT)
+    assert {edge.producer: edge.share for edge in both.values()} == {"clean": 0.75, "late": 0.25}
+
+
+def test_circle_has_no_edges() -> None:
+    back = replace(CLEAN, sources={"kafka:raw": 1, "path:/gold": 1})
+    assert found(back, COUNT) == {}
+
+
+def test_app_that_reads_its_own_sink_has_no_edge_to_itself() -> None:
+    assert found(replace(CLEAN, sources={"path:/silver": 5})) == {}
+
+
+SPEC = PipelineSpec.model_validate(
+    {
+        "name": "delays",
+        "apps": {name: {"script": f"{name}.py", "slots": {"start": 4}} for name in ("clean", "count")},
+        "period_s": 20,
+        "budget": {"slots": 9},
+    }
+)
+
+
+def rows_of(name: str, source: str, sink: str, seconds: float = 200) -> list[BatchMetrics]:
+    made = App(noise=0.02).run(seconds, 1000)
+    return [replace(row, app=name, query=name, sources={source: row.rows_in}, sink=sink) for row in made]
+
+
+def lake(folder: Path, *rows: BatchMetrics) -> ControlTables:
+    tables = ControlTables(Lake(folder))
+    tables.deployments.commit(SPEC.first_deployment(), None)
+    tables.lake.append("telemetry/batches", [batch_row(row) for row in rows])
+    return tables
+
+
+def signals(tables: ControlTables, cursor: Cursor | None = None) -> Signals:
+    return collect(SPEC, tables, cursor or Cursor(), START + timedelta(minutes=10))
+
+
+def test_signals_have_every_app_with_its_bounds_edges_and_the_budget(tmp_path: Path) -> None:
+    rows = [*rows_of("clean", "kafka:raw", "path:/silver"), *rows_of("count", "path:/silver", "path:/gold")]
+    seen = signals(lake(tmp_path, *rows))
+    assert [a.app for a in seen.apps] == ["clean", "count"]
+    assert [a.arrival_rows_per_s for a in seen.apps] == [pytest.approx(1000, rel=0.02)] * 2
+    (edge,) = seen.edges
+    assert (edge.producer, edge.consumer, edge.share) == ("clean", "count", 1.0)
+    assert edge.rows_per_s == pytest.approx(1000, rel=0.1)
+    assert set(seen.app_bounds) == {"clean", "count"} and seen.budget == 9
+    assert (seen.deployment_version, seen.settling) == (1, False)
+
+
+def test_app_without_telemetry_is_left_out_and_the_others_are_measured(tmp_path: Path) -> None:
+    tables = lake(tmp_path, *rows_of("count", "path:/silver", "path:/gold"))
+    assert [a.app for a in signals(tables).apps] == ["count"]
+
+
+def test_app_that_is_silent_for_long_is_not_sized_by_its_old_figures(tmp_path: Path) -> None:
+    rows = [*rows_of("clean", "raw", "path:/silver", 60), *rows_of("count", "path:/silver", "path:/gold", 400)]
+    seen = signals(lake(tmp_path, *rows))
+    assert ([a.app for a in seen.apps], seen.unmeasured) == (["count"], ("clean",))
+    assert graph_problems(seen) == "clean has not reported lately, so it keeps its slots."
+
+
+def test_apps_that_write_to_one_table_are_named(tmp_path: Path) -> None:
+    rows = [*rows_of("clean", "raw", "path:/gold"), *rows_of("count", "raw", "path:/gold")]
+    told = graph_problems(signals(lake(tmp_path, *rows)))
+    assert told == "clean and count write to the same /gold: check that this is meant."
+
+
+def test_pipeline_without_telemetry_is_not_ready(tmp_path: Path) -> None:
+    with pytest.raises(NotReady):
+        signals(lake(tmp_path))
+
+
+def test_only_the_app_that_a_newer_version_changes_settles(tmp_path: Path) -> None:
+    tables = lake(tmp_path, *rows_of("clean", "raw", "path:/silver"), *rows_of("count", "path:/silver", ""))
+    start = START - timedelta(minutes=5)
+    for name in SPEC.apps:
+        started = Reconfiguration("delays", name, None, "T2", None, 1, 1, start, start, None, Outcome.READY)
+        tables.reconfigurations.record(started)
+    first = SPEC.first_deployment()
+    larger = {**first.apps, "count": replace(first.apps["count"], slots=6)}
+    tables.deployments.commit(replace(first, apps=larger), 1)
+    seen = signals(tables)
+    assert {a.app: a.settling for a in seen.apps} == {"clean": False, "count": True}
+    assert (seen.deployment_version, seen.settled) == (2, seen.apps[:1])

@@ -1,0 +1,152 @@
+"""Apps that feed each other: needs, parts of the lag goal, and one decision for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.model.arrival import ArrivalBasis
+from millrace.model.decision import Proposal
+from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.model.signals import AppSignals, Bounds, Edge, Objective, Signals
+from millrace.optimizers.conformance.builders import app_signals, capacity, observed, signals
+from millrace.optimizers.conttune.app_chain import in_chain
+from millrace.optimizers.registry import create
+from tests.examples import examples
+
+NAMES = ("clean", "enrich", "count")
+ABILITY = 30.0
+"""Rows per second and slot."""
+
+
+def app(name: str, arrival: float, slots: int = 1, fixed_s: float = 1.0, **changes: Any) -> AppSignals:
+    measured = capacity(slots, ABILITY * slots, fixed_s=fixed_s)
+    return app_signals(slots, arrival, measured, app=name, **changes)
+
+
+def chain(*apps: AppSignals, links: tuple[Edge, ...] | None = None, **changes: Any) -> Signals:
+    """Apps in a row: what arrives at each is what the one before it has passed on so far."""
+    rows = tuple(Edge(a.app, b.app, b.arrival_rows_per_s) for a, b in pairwise(apps))
+    history = tuple(o for a in apps for o in observed({p: [ABILITY * p] * 5 for p in (1, 2, 4, 8)}, operator=a.app))
+    plain = signals(apps[0], history, objective=Objective(max_lag_s=60))
+    bounds = {a.app: Bounds(1, 8) for a in apps}
+    return replace(plain, apps=apps, edges=rows if links is None else links, app_bounds=bounds, **changes)
+
+
+def deployed(*apps: AppSignals) -> Deployment:
+    content = {a.app: AppDeployment("x.py", (), a.slots, 1024, 8, executor=ExecutorSize(1, 512)) for a in apps}
+    return Deployment("delays", 1, True, content)
+
+
+def ask(seen: Signals, tuner: str = "flow", **options: Any) -> Proposal:
+    return create(tuner, options).propose(seen, deployed(*seen.apps), {})[0]
+
+
+def targets(proposal: Proposal) -> dict[str, float]:
+    return {change.app: change.value for change in proposal.changes}
+
+
+def test_rise_at_the_head_is_the_need_of_every_app_before_it_arrives_there() -> None:
+    before = chain(*(app(name, 20.0) for name in NAMES))
+    _, ratios = in_chain(before, {})
+    risen = chain(app("clean", 80.0, processed_rows_per_s=30.0), app("enrich", 30.0), app("count", 30.0))
+    each, _ = in_chain(risen, ratios)
+    assert [s.apps[0].app for s in each] == list(NAMES)
+    assert [s.apps[0].arrival_rows_per_s for s in each] == pytest.approx([80, 80, 80], rel=0.05)
+    assert [s.apps[0].arrival_basis for s in each][1:] == [ArrivalBasis.FED] * 2
+
+
+@pytest.mark.parametrize("tuner", ["flow", "ds2"])
+def test_one_proposal_sizes_all_apps_for_a_rise_at_the_head(tuner: str) -> None:
+    risen = [app("clean", 80.0, processed_rows_per_s=30.0), app("enrich", 30.0), app("count", 30.0)]
+    told = ask(chain(*risen), tuner)
+    assert set(targets(told)) == set(NAMES)
+    assert all(value >= 3 for value in targets(told).values())
+    assert all(f"{name}: " in told.sentence for name in NAMES)
+    assert {f"throughput_rows_per_s/{name}" for name in NAMES} <= set(told.predicted)
+
+
+def test_rows_that_wait_at_an_app_are_backlog_of_those_that_it_feeds() -> None:
+    late = chain(app("clean", 20.0, backlog_rows=5000), app("enrich", 20.0), app("count", 20.0))
+    each, _ = in_chain(late, {})
+    assert each[0].apps[0].backlog_rows == 5000
+    assert all(4000 < (s.apps[0].backlog_rows or 0) < 5000 for s in each[1:])
+
+
+def test_rows_that_one_batch_has_just_written_are_no_backlog() -> None:
+    link = Edge("clean", "count", 20.0, taken_rows_per_s=20.0, lump_rows=400.0)
+    each, _ = in_chain(chain(app("clean", 20.0), app("count", 150.0, backlog_rows=450), links=(link,)), {})
+    assert (each[1].apps[0].arrival_rows_per_s, each[1].apps[0].backlog_rows) == (pytest.approx(20.0), 50)
+
+
+def test_rate_from_outside_counts_beside_the_rate_from_others() -> None:
+    joined = chain(app("clean", 20.0), app("count", 50.0), links=(Edge("clean", "count", 20.0, share=0.4),))
+    each, ratios = in_chain(joined, {})
+    assert each[1].apps[0].arrival_rows_per_s == pytest.approx(50.0, rel=0.01)
+    risen = chain(
+        app("clean", 60.0, processed_rows_per_s=20.0),
+        app("count", 50.0),
+        links=(Edge("clean", "count", 20.0, share=0.4),),
+    )
+    assert in_chain(risen, ratios)[0][1].apps[0].arrival_rows_per_s == pytest.approx(90.0, rel=0.01)
+
+
+def test_head_whose_arrival_is_only_a_lower_bound_leaves_the_others_as_measured() -> None:
+    head = app("clean", 80.0, processed_rows_per_s=30.0, arrival_basis=ArrivalBasis.AT_LEAST)
+    each, _ = in_chain(chain(head, app("count", 25.0)), {})
+    assert each[1].apps[0].arrival_rows_per_s == 25.0
+
+
+def test_apps_without_an_edge_are_sized_by_what_they_measure() -> None:
+    each, ratios = in_chain(chain(app("clean", 80.0), app("count", 25.0), links=()), {})
+    assert [s.apps[0].arrival_rows_per_s for s in each] == [80.0, 25.0] and ratios == {}
+
+
+@given(fixed=st.lists(st.floats(0.1, 20), min_size=2, max_size=6), data=st.data())
+@examples(100)
+def test_parts_of_the_lag_goal_fill_no_path_beyond_it(fixed: list[float], data: st.DataObject) -> None:
+    apps = [app(f"a{n}", 10.0, fixed_s=fixed_s) for n, fixed_s in enumerate(fixed)]
+    possible = [(a.app, b.app) for n, a in enumerate(apps) for b in apps[n + 1 :]]
+    chosen = data.draw(st.lists(st.sampled_from(possible), unique=True))
+    links = tuple(Edge(a, b, 10.0) for a, b in chosen)
+    each, _ = in_chain(chain(*apps, links=links), {})
+    goal = {s.apps[0].app: s.objective.max_lag_s for s in each}
+
+    def longest(name: str) -> float:
+        return goal[name] + max((longest(b) for a, b in chosen if a == name), default=0.0)
+
+    assert all(longest(a.app) <= 60 * (1 + 1e-9) for a in apps)
+    alone = [a.app for a in apps if all(a.app not in pair for pair in chosen)]
+    assert all(goal[name] == pytest.approx(60) for name in alone)
+
+
+def test_settled_apps_are_sized_while_another_settles() -> None:
+    busy = [app("clean", 80.0, settling=True), app("count", 80.0)]
+    told = ask(chain(*busy, links=(), settling=True))
+    assert "count" in targets(told)
+
+
+def test_budget_goes_to_the_apps_that_limit_the_pipeline() -> None:
+    seen = chain(app("clean", 200.0), app("enrich", 200.0), links=(), budget=10)
+    told = ask(seen)
+    assert sum(targets(told).values()) <= 10
+    assert targets(told) == {"clean": 5, "enrich": 5}
+    assert "budget.slots leaves 10 for this pipeline, which sustains" in told.sentence
+    assert told.contingencies == ()
+
+
+def test_slots_of_an_app_that_was_not_measured_count_in_the_budget() -> None:
+    seen = chain(app("clean", 200.0), budget=9)
+    apps = deployed(app("clean", 200.0), app("count", 1.0, slots=6))
+    told = create("flow", {}).propose(replace(seen, app_bounds={"clean": Bounds(1, 8)}), apps, {})[0]
+    assert targets(told) == {"clean": 3}
+
+
+def test_budget_that_is_enough_changes_nothing() -> None:
+    seen = chain(app("clean", 80.0), app("enrich", 80.0), links=())
+    assert ask(replace(seen, budget=16)) == ask(seen)
