@@ -4,8 +4,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
+from millrace.control.launch import launch
+from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
+from millrace.pipelines.catalog import load
 from tests.dags.runs import launched, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
@@ -53,3 +56,19 @@ def test_launch_to_an_unknown_version_fails(lake: Lake) -> None:
     base = launched(lake, running=False)
     assert run("launch_tiny", {"roll_back_to": 7})[0] == "failed"
     assert DeploymentStore(lake).latest("tiny") == base
+
+
+def test_launch_resizes_the_named_app_of_several(lake: Lake, tmp_path: Path) -> None:
+    spec = tmp_path / "specs" / "tiny.yaml"
+    apps = "apps: {first: {slots: {max: 3}}, second: {slots: {max: 2}}}"
+    spec.write_text(f"name: tiny\nscript: tiny.py\nsubmit: {{master: local}}\nslots: {{min: 1, start: 2}}\n{apps}\n")
+    launch(load(spec), ControlTables(lake))
+    wish = {"running": False, "slots": 3, "app": "first"}
+    assert run("launch_tiny", wish)[0] == "success"
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None
+    assert {name: app.slots for name, app in newest.apps.items()}["first"] == 3
+    assert run("launch_tiny", {"running": False, "slots": 3, "app": "second"})[0] == "failed"
+    assert run("launch_tiny", {"running": False, "slots": 2})[0] == "failed"
+    with pytest.raises(ParamValidationError, match="app"):
+        run("launch_tiny", {"app": "third"})

@@ -101,7 +101,7 @@ def subject_of(decision: Decision, proposal: Proposal) -> Subject | None:
         throughput = operator.throughput if operator else None
         at = operator.parallelism if operator else None
     wanted = None if rate is None else rate / signals.objective.target_utilisation
-    return Subject(change, rate, wanted, throughput, at, signals.bounds)
+    return Subject(change, rate, wanted, throughput, at, signals.bounds_of(change.app))
 
 
 def rate_to_serve(app: AppSignals, objective: Objective) -> float | None:

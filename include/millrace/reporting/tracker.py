@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from millrace.model.codec import to_plain
 from millrace.model.decision import Decision, Proposal
+from millrace.model.deployment import SLOTS
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.curve_figure import curve_figure, rate_to_serve
@@ -109,9 +110,10 @@ class MlflowTracker:
     def _register(self, client: MlflowClient, run_id: str, decision: Decision) -> dict[str, str]:
         models: dict[str, str] = {}
         for proposal in decision.proposals if self.fit else ():
-            for app in _sized_apps(proposal):
+            app = _modelled_app(proposal)
+            if app is not None and self.fit:
                 name = model_name(decision.pipeline, app)
-                version = register(client, run_id, name, proposal.training, self.fit) if self.fit else None
+                version = register(client, run_id, name, proposal.training, self.fit)
                 if version is not None:
                     models[name] = version
         return models
@@ -161,5 +163,6 @@ def change_metrics(decision: Decision) -> dict[str, float | None]:
     return figures
 
 
-def _sized_apps(proposal: Proposal) -> Sequence[str]:
-    return sorted({c.app for c in proposal.changes if c.field == "slots"}) if proposal.training else ()
+def _modelled_app(proposal: Proposal) -> str | None:
+    """Return the app that a proposal's model is of: the first that it resizes."""
+    return next((c.app for c in proposal.changes if c.field == SLOTS), None) if proposal.training else None

@@ -170,3 +170,24 @@ def test_detach_of_a_stopped_pipeline_is_refused(lake: Lake, running: bool | Non
         launch(spec(), ControlTables(lake), running=running)
     with pytest.raises(MillraceError, match=r"\./millrace trigger tiny"):
         detach(ControlTables(lake), "tiny", "ada")
+
+
+def test_slots_of_one_of_several_apps_are_set_and_the_others_kept(lake: Lake) -> None:
+    apps = {"first": {"slots": {"max": 8}}, "second": {}}
+    several, tables = spec(apps=apps), ControlTables(lake)
+    launch(several, tables)
+    newest = launch(several, tables, slots=5, app="first")
+    assert {name: app.slots for name, app in newest.apps.items()} == {"first": 5, "second": 3}
+    newest = launch(several, tables, slots=6, app="second")
+    assert {name: app.slots for name, app in newest.apps.items()} == {"first": 5, "second": 6}
+    with pytest.raises(MillraceError, match="app: got None"):
+        launch(several, tables, slots=4)
+    with pytest.raises(MillraceError, match="slots: got 8"):
+        launch(several, tables, slots=8, app="second")
+
+
+def test_pipeline_with_another_set_of_apps_is_launched_with_them(lake: Lake) -> None:
+    tables = ControlTables(lake)
+    launch(spec(), tables)
+    newest = launch(spec(apps={"first": {}, "second": {}}), tables)
+    assert (sorted(newest.apps), newest.version) == (["first", "second"], 2)
