@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from millrace.drivers.executor_conf import CLUSTER, executor_conf, local_executor_conf
 from millrace.model.deployment import Deployment
 from millrace.model.master import EMBEDDED, LOCAL
-from millrace.model.spec import PipelineSpec, Slots
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import Slots
 from millrace.model.submit_options import SubmitOptions
 from millrace.pipelines.catalog import BUILT_IN, load
 from millrace.places import SOURCES

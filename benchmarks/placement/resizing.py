@@ -13,7 +13,7 @@ from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
 from benchmarks.elastic.placement import FEW, MANY, SKIPPED_BATCHES, WARM_BATCHES
 from benchmarks.placement.skew import by_load, judged, placing, skewed
 from millrace.model.deployment import PLACEMENT
-from millrace.model.spec import Slots
+from millrace.model.spec_sections import Slots
 from millrace.optimizers.albic.cluster import cluster as cluster_of
 from millrace.optimizers.albic.options import PlacementOptions
 

@@ -18,7 +18,8 @@ from millrace.lake.partition_runs import partition_runs
 from millrace.model.decision import Action, Decision
 from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, PlacementPlan
 from millrace.model.placement_spec import Placement
-from millrace.model.spec import PipelineSpec, Slots
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import Slots
 from millrace.model.telemetry import PartitionRun
 
 ALBIC, EVEN = "albic", "even"

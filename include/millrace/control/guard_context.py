@@ -14,7 +14,8 @@ from millrace.model.decision import Action, Decision, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.join_spec import Join
 from millrace.model.signals import Bounds, Signals
-from millrace.model.spec import GuardsSpec, PipelineSpec
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import GuardsSpec
 
 JUDGED_BY = timedelta(hours=2)
 """How far back the guards look; no guard needs more."""

@@ -12,7 +12,8 @@ from millrace.drivers.executor_conf import CLUSTER, executor_conf, local_executo
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
-from millrace.model.spec import Submit, resolve_script
+from millrace.model.spec import resolve_script
+from millrace.model.spec_sections import Submit
 from millrace.model.submit_options import FROM_AIRFLOW, SecretOf, conf_words
 from millrace.model.submit_options import SubmitOptions as SubmitOptions
 from millrace.places import PACKAGE, SOURCES

@@ -14,7 +14,7 @@ from millrace.control.guards import CHAIN, first_veto, judge, quality_outcome
 from millrace.model.decision import GuardOutcome, Outcome, Reconfiguration
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.model.signals import Bounds
-from millrace.model.spec import GuardsSpec
+from millrace.model.spec_sections import GuardsSpec
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ORDER = [

@@ -37,7 +37,8 @@ from millrace.model.deployment import (
 from millrace.model.join import JoinSettings
 from millrace.model.protocols import Cursor
 from millrace.model.signals import Bounds, Signals
-from millrace.model.spec import GuardsSpec, PipelineSpec
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import GuardsSpec
 from millrace.reporting.backtest import replay
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
 from tests.include.control.world import NAME, NOON, MemoryPlant, PassingGate, World, spec, world

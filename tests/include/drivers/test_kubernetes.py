@@ -15,7 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from millrace.drivers import submit
 from millrace.environment.spark_env import submit_options
 from millrace.model.deployment import AppDeployment, ExecutorSize
-from millrace.model.spec import Submit
+from millrace.model.spec_sections import Submit
 from millrace.pipelines.spec_yaml import parse
 from millrace.places import REPO
 from millrace.run_folder.arguments import DriverArguments

@@ -25,7 +25,8 @@ from millrace.lake.store import Lake
 from millrace.model.decision import Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.master import LOCAL
-from millrace.model.spec import PipelineSpec, Submit
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import Submit
 from millrace.run_folder import rescale_record
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import DriverState

@@ -17,7 +17,7 @@ from millrace.drivers import submit
 from millrace.drivers.submit import RUN_SCRIPT, SubmitOptions
 from millrace.model.deployment import AppDeployment, ExecutorSize
 from millrace.model.errors import MillraceError
-from millrace.model.spec import Submit
+from millrace.model.spec_sections import Submit
 from millrace.model.submit_options import EmbeddedCluster
 from millrace.places import SOURCES
 from millrace.run_folder.arguments import DriverArguments, recognise

@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 
 from millrace.model.admission_spec import StreamMetadata
 from millrace.model.errors import MillraceError
-from millrace.model.spec import PipelineSpec, Slots
+from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import Slots
 from millrace.optimizers.drfm.metadata import Metadata
 from millrace.optimizers.drfm.options import AdmissionPolicy
 from millrace.optimizers.registry import all_of, problems

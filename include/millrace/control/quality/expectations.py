@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.control.quality.frames import BATCH_KEY, CLOCK_TOLERANCE, OPERATOR_MEASURES
 from millrace.lake.pace import late_after_s
-from millrace.model.spec import Quality
+from millrace.model.spec_sections import Quality
 
 if TYPE_CHECKING:
     from great_expectations.expectations.expectation import Expectation

@@ -17,7 +17,7 @@ from millrace.control.quality.expectations import (
     tables_suite,
 )
 from millrace.control.quality.measures import Part, sound
-from millrace.model.spec import Quality
+from millrace.model.spec_sections import Quality
 
 CHECKS = [*tables_suite(Quality(), True), *columns_suite(), *batches_suite(Quality()), *apps_suite()]
 

@@ -1,0 +1,101 @@
+"""The sections of a pipeline spec that every pipeline has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from millrace.model.master import EMBEDDED
+from millrace.model.master import PATTERN as MASTER
+from millrace.model.spec_base import Adapted, Strict
+
+CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
+
+
+class Submit(Strict):
+    """How the app is submitted; keys have the names of spark-submit's options."""
+
+    master: str = Field(
+        EMBEDDED,
+        pattern=MASTER,
+        description="'embedded' (the cluster that ./millrace up starts), the address of your own cluster "
+        "(spark://host:port, with several masters spark://a:7077,b:7077; yarn; k8s://host:port), or 'local' (threads "
+        "of the driver; a change restarts it)",
+    )
+    packages: tuple[str, ...] = Field((), description="Maven coordinates")
+    connectors: tuple[Literal["kafka"], ...] = Field(
+        (), description="Connectors whose jars Millrace pins, downloads and passes to Spark: kafka"
+    )
+    jars: tuple[str, ...] = Field((), description="Jars in addition to the five of Delta")
+    py_files: tuple[str, ...] = Field((), description="Python files or archives for the executors")
+    conf: dict[str, str] = Field(default_factory=dict, description="Spark configuration")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment of the driver; not for secrets")
+    secrets: dict[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], str] = Field(
+        default_factory=dict,
+        description="Variables of the driver that hold secrets, each with its source: a file, `airflow:variable/NAME`, "
+        "or `airflow:connection/ID` (its password); only the source is recorded",
+    )
+    cwd: str | None = Field(None, description="Working folder of the driver; by default the script's folder")
+    python: str | None = Field(None, description="Python interpreter of the driver and its Python workers")
+
+
+class Executor(Strict):
+    """Size of an executor on a cluster; slots change by whole executors, while the query runs."""
+
+    cores: int = Field(1, ge=1, description="Cores; an executor runs cores / `spark.task.cpus` tasks at once")
+    memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
+
+
+class Slots(Adapted):
+    """Bounds of the app's slots, and their number at the first start."""
+
+
+class ObjectiveSpec(Strict):
+    """Goals for the pipeline."""
+
+    target_utilisation: float = Field(0.8, gt=0, le=1, description="Arrival / capacity that slots are chosen for")
+    max_lag_s: float = Field(
+        30.0,
+        gt=0,
+        description="Longest time that a row may wait, from its arrival to the end of its batch, seconds; twice the "
+        "trigger's interval if that interval is at least as long",
+    )
+    catch_up_s: float = Field(
+        60.0,
+        gt=0,
+        description="Time in which a backlog must be processed, seconds; the trigger's interval if that is longer",
+    )
+    max_reconfigurations_per_hour: int = Field(60, ge=0, description="Most changes per hour; 0 forbids them")
+
+
+class Tuner(Strict):
+    """The optimizer that sizes the app, by registry name, and its options."""
+
+    name: str = Field("flow", description="Registry name; docs/tuners.md lists all")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the tuner")
+
+
+class GuardsSpec(Strict):
+    """Limits that can veto a change."""
+
+    cool_down_s: float = Field(
+        30.0, ge=0, description="Shortest time from a change to the next one with a restart, seconds"
+    )
+    quiet_hours: tuple[Annotated[str, Field(pattern=rf"^{CLOCK}-{CLOCK}$")], ...] = Field(
+        (), description="UTC spans without changes, such as 22:00-06:00"
+    )
+    max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota of slots over all pipelines")
+
+
+class Quality(Strict):
+    """Limits of the quality gate for telemetry."""
+
+    max_age_s: float = Field(
+        120.0, gt=0, description="Maximum age of the newest telemetry, seconds; more if batches are far apart"
+    )
+    max_gap_s: float = Field(
+        300.0,
+        gt=0,
+        description="Maximum gap in the telemetry under evaluation, seconds, plus the trigger's interval",
+    )
