@@ -52,7 +52,7 @@ def in_chain(signals: Signals, before: Ratios) -> tuple[Sequence[Signals], Ratio
         backlog that it will get from them.
     """
     if len(signals.apps) < 2:
-        return [signals] if signals.apps else [], before
+        return [replace(signals, bounds=signals.bounds_of(app.app)) for app in signals.apps], before
     job = _job(signals, lambda app: app.arrival_rows_per_s)
     ratios, parts = learn_ratios(job, before), _parts_of_goal(job, signals)
     newest = _job(signals, lambda app: app.arrival_recent_rows_per_s)
@@ -64,12 +64,12 @@ def in_chain(signals: Signals, before: Ratios) -> tuple[Sequence[Signals], Ratio
         objective = replace(signals.objective, max_lag_s=parts[app.app] * signals.objective.max_lag_s)
         objective = objective.with_trigger(app.trigger_s)
         coming = sum(waiting[e.producer] * ratios[key].mean for e in fed if (key := (e.producer, app.app)) in ratios)
-        waiting[app.app] = _excess(app, objective) + coming
         if fed:
             lump, producers = sum(e.lump_rows for e in fed), [apps[e.producer] for e in fed]
             known = operator.arrival is None or app.arrival_recent_rows_per_s is not None
             lately = recent.get(app.app) if known else None
             app = _fed(app, needs.get(app.app), lately, coming, lump, producers)
+        waiting[app.app] = _excess(app, objective)
         bounds = signals.bounds_of(app.app)
         of_app = replace(signals, apps=(app,), bounds=bounds, app_bounds={}, objective=objective, settling=app.settling)
         each.append(of_app)

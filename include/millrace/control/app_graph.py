@@ -59,6 +59,7 @@ def joined(
         for name, signals in by_app.items()
         for app in signals.apps
     )
+    links = tuple(edges(apps, rows, {name: section.reads for name, section in spec.apps.items()}))
     return Signals(
         pipeline=spec.name,
         since=min(signals.since for signals in each),
@@ -67,20 +68,32 @@ def joined(
         deployment_version=current.version
         if current is not None and any(at_newest.values())
         else max(signals.deployment_version for signals in each),
-        apps=apps,
+        apps=tuple(_with_mean_arrival(app, [link for link in links if link.consumer == app.app]) for app in apps),
         observations=tuple(sorted(known, key=lambda observation: observation.time)),
         objective=spec.objective_contract(),
         bounds=next(iter(bounds.values())),
         settling=any(app.settling for app in apps),
         app_bounds=bounds,
         unmeasured=tuple(name for name in spec.apps if name not in by_app),
-        edges=tuple(edges(apps, rows, {name: section.reads for name, section in spec.apps.items()})),
+        edges=links,
     )
 
 
 def _runs(app: str, current: Deployment | None, ran: Deployment | None) -> bool:
     """Return whether the version that an app was started with has its newest content."""
     return current is not None and ran is not None and ran.apps.get(app) == current.apps.get(app)
+
+
+def _with_mean_arrival(app: AppSignals, links: Sequence[Edge]) -> AppSignals:
+    """Return an app with what others pass on as the mean over their batches.
+
+    In a period without the end of a batch nothing arrives, in another one all of it.
+    """
+    passed = [link.rows_per_s for link in links if link.rows_per_s is not None]
+    if not links or len(passed) < len(links) or app.arrival_rows_per_s is None:
+        return app
+    outside = max(0.0, 1.0 - sum(link.share for link in links)) * app.arrival_rows_per_s
+    return replace(app, arrival_rows_per_s=outside + sum(passed), arrival_recent_rows_per_s=None)
 
 
 def edges(

@@ -31,7 +31,7 @@ PHRASES: Mapping[ArrivalBasis, str] = {
     ArrivalBasis.TAKEN: "{rate} rows/s {arrive} (each batch reads everything available)",
     ArrivalBasis.LISTED: "about {rate} rows/s {arrive} (estimated from the size of unread files)",
     ArrivalBasis.READ: "{rate} rows/s {arrive} (everything was read, with time to spare)",
-    ArrivalBasis.FED: "{rate} rows/s {arrive} or will, once the apps that feed it keep up",
+    ArrivalBasis.FED: "{rate} rows/s have to be processed once the apps that feed it keep up",
     ArrivalBasis.AT_LEAST: "at least {rate} rows/s {arrive} (every batch was full; the source reports no backlog)",
 }
 

@@ -102,6 +102,13 @@ def test_head_whose_arrival_is_only_a_lower_bound_leaves_the_others_as_measured(
     assert each[1].apps[0].arrival_rows_per_s == 25.0
 
 
+def test_only_app_that_has_reported_keeps_to_its_own_bounds() -> None:
+    one = replace(
+        chain(app("count", 200.0)), bounds=Bounds(1, 2), app_bounds={"clean": Bounds(1, 2), "count": Bounds(1, 6)}
+    )
+    assert targets(ask(one)) == {"count": 6}
+
+
 def test_apps_without_an_edge_are_sized_by_what_they_measure() -> None:
     each, ratios = in_chain(chain(app("clean", 80.0), app("count", 25.0), links=()), {})
     assert [s.apps[0].arrival_rows_per_s for s in each] == [80.0, 25.0] and ratios == {}
