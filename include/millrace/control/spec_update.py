@@ -56,11 +56,11 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
         apps[name] = wanted.apps[name] if before is None else _taken_over(of_app, wanted.apps[name], before)
         lead = f"{name}: " if spec.apps else ""
         if before is None:
-            changed.append(f"the app {name}")
+            changed.append(f"the apps (with {name})")
         else:
             parts = _parts(before, apps[name])
             changed += [f"{lead}{part}" for part, values in parts.items() if values[0] != values[1]]
-    gone = [f"the app {name}" for name in current.apps if name not in apps]
+    gone = [f"the apps (without {name})" for name in current.apps if name not in apps]
     if not changed and not gone:
         return None
     sentence = f"{_listed([*changed, *gone])} changed since version {current.version} of {spec.name}"

@@ -129,3 +129,18 @@ def test_evaluation_in_mode_auto_adopts_a_changed_spec(changed: World) -> None:
 def test_evaluation_in_another_mode_says_that_a_spec_changed(changed: World, mode: Mode, lead: str) -> None:
     changed.loop.spec = changed.loop.spec.model_copy(update={"mode": mode})
     assert lead in evaluate(changed).sentence
+
+
+def test_app_that_is_added_removed_or_renamed_is_taken_over_and_the_others_stay(script: Path) -> None:
+    def several(*names: str, **changes: object) -> PipelineSpec:
+        return _spec(script, apps={name: {} for name in names}, **changes)
+
+    first = described(several("clean", "count"))
+    running = replace(first, version=3, apps={**first.apps, "clean": replace(first.apps["clean"], slots=5)})
+    assert spec_update(several("clean", "count"), running) is None
+    update = spec_update(several("clean", "total"), running)
+    assert update is not None and set(update.content.apps) == {"clean", "total"}
+    assert update.sentence == "The apps (with total) and the apps (without count) changed since version 3 of tiny"
+    assert update.content.apps["clean"] == running.apps["clean"]
+    changed = spec_update(several("clean", "count", memory_mb=2048), running)
+    assert changed is not None and changed.sentence.startswith("Clean: memory_mb and count: memory_mb changed")
