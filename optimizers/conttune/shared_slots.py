@@ -16,8 +16,9 @@ from millrace.optimizers.conttune.sizing import Sizing
 def within_budget(sizings: Sequence[Sizing], signals: Signals, current: Deployment) -> Sequence[Sizing]:
     """Return the sizings with slots that fit the pipeline's budget; unchanged if they fit.
 
-    If they do not, the slots go to the apps that limit the pipeline (:func:`.budget.share_budget`). An app whose need
-    is unknown keeps its slots as long as those that are known have enough for their minimum.
+    If they do not, the slots go to the apps that limit the pipeline (:func:`.budget.share_budget`). If all can sustain
+    what arrives, what is left goes to those that want more, for a backlog or for room. An app whose need is unknown
+    keeps its slots as long as those that are known have enough for their minimum.
 
     Args:
         sizings: One per app that was measured.
@@ -32,6 +33,9 @@ def within_budget(sizings: Sequence[Sizing], signals: Signals, current: Deployme
     left = max(signals.budget - unmeasured, sum(claim.low for claim in claims))
     shares = share_budget(claims, left)
     share = sustained_share(claims, shares)
+    if share == 1.0:
+        wanted = [replace(c, need=max(0.0, c.throughput(c.high)), low=shares[c.app]) for c in claims]
+        shares = share_budget(wanted, left)
     return [_cut(s, shares.get(s.operator.app, s.target), share, signals) for s in sizings]
 
 

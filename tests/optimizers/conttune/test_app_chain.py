@@ -147,6 +147,17 @@ def test_budget_goes_to_the_apps_that_limit_the_pipeline() -> None:
     assert told.contingencies == ()
 
 
+def test_what_is_left_of_the_budget_goes_to_apps_that_want_more_than_their_rate() -> None:
+    busy = [app("clean", 100.0, backlog_rows=6000), app("enrich", 100.0, backlog_rows=6000)]
+    seen = chain(*busy, links=())
+    wanted = targets(ask(seen))
+    assert all(value > 4 for value in wanted.values())  # 4 sustain the rate
+    told = targets(ask(replace(seen, budget=9)))
+    assert sorted(told.values()) in ([4, 5], [4, 4]) and sum(told.values()) >= 8
+    one_less = int(sum(wanted.values())) - 1
+    assert sum(targets(ask(replace(seen, budget=one_less))).values()) >= one_less - 1
+
+
 def test_slots_of_an_app_that_was_not_measured_count_in_the_budget() -> None:
     seen = chain(app("clean", 200.0), budget=9)
     apps = deployed(app("clean", 200.0), app("count", 1.0, slots=6))
