@@ -36,7 +36,7 @@ def dag_settings(kind: str, *, pipeline: str | None = None) -> dict[str, Any]:
 
 def slots_params(spec: PipelineSpec, description: str) -> dict[str, Param]:
     """Return the form fields for slots: empty, or within the spec's bounds; with several apps, also whose they are."""
-    every = [of_app.bounds_contract() for of_app in spec.app_specs.values()]
+    every = spec.bounds_by_app().values()
     bounds = {
         "minimum": min(allowed.min_slots for allowed in every),
         "maximum": max(allowed.max_slots for allowed in every),

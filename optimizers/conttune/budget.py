@@ -18,7 +18,7 @@ The result is exact, whatever the steps and the shape of the curves; it needs on
 
 Adding one step at a time to the app with the smallest share leads to the same shares, for equal and different steps:
     While the smallest share is below s*, its app is below l_i(s*), so its next step does not exceed l_i(s*) and fits
-    the budget. No app ever exceeds l_i(s*), and all have it when the smallest share reaches s*. Later steps on a
+    the budget. No app ever exceeds l_i(s*), and all are at it once the smallest share is s*. Later steps on a
     plateau would raise nothing, which the search avoids.
 
 Reference: own.

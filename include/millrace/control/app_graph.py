@@ -39,7 +39,7 @@ def joined(
     """Return the Signals of several apps as those of their pipeline.
 
     An app whose content no newer version has changed runs the newest version, whatever the number it was started with.
-    One that does not run the newest version yet settles; the others are sized meanwhile.
+    One that does not run the newest version yet settles, and the others are sized without it.
 
     Args:
         spec: The pipeline.
@@ -49,10 +49,10 @@ def joined(
     """
     by_app = {name: app.signals for name, app in measured.items()}
     rows = {name: app.rows for name, app in measured.items()}
-    bounds = {name: of_app.bounds_contract() for name, of_app in spec.app_specs.items()}
+    bounds = spec.bounds_by_app()
     each = list(by_app.values())
     newest = max(each, key=lambda signals: signals.until)
-    known = {observation: None for signals in each for observation in signals.observations}
+    observations = dict.fromkeys(observation for signals in each for observation in signals.observations)
     at_newest = {name: _runs(name, current, contents.get(s.deployment_version)) for name, s in by_app.items()}
     apps = tuple(
         replace(app, settling=signals.settling or not at_newest[name])
@@ -69,7 +69,7 @@ def joined(
         if current is not None and any(at_newest.values())
         else max(signals.deployment_version for signals in each),
         apps=tuple(_with_mean_arrival(app, [link for link in links if link.consumer == app.app]) for app in apps),
-        observations=tuple(sorted(known, key=lambda observation: observation.time)),
+        observations=tuple(sorted(observations, key=lambda observation: observation.time)),
         objective=spec.objective_contract(),
         bounds=next(iter(bounds.values())),
         settling=any(app.settling for app in apps),
@@ -104,7 +104,7 @@ def edges(
     Args:
         apps: The apps that have reported.
         rows: Their rows of telemetry by app, oldest first.
-        reads: What the spec says: the apps whose output each app reads, by name. Their rows are those of the sources
+        reads: Apps whose output each app reads according to the spec, by name. Their rows are those of the sources
             that no known sink explains, in equal parts.
     """
     names = {app.app for app in apps}
@@ -144,7 +144,7 @@ def _edge(
         consumer: Name of the app that reads.
         written: Rows of telemetry of the producer, oldest first.
         read: The same of the consumer.
-        sinks: Where the producer writes what the consumer reads; empty if its sink hides.
+        sinks: Sinks of the producer that the consumer reads; empty if its sink hides.
         share: Share of the consumer's rows that come from there, 0..1.
     """
     seen = [(row.time, row.source_end) for row in read if row.source_end is not None]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from millrace.control.placement_cost import placement_cost
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.reconfigurations import BROKEN
+from millrace.lake.reconfigurations import BROKEN, newest_of_each_app
 from millrace.model.decision import Decision, Outcome, Reconfiguration
 from millrace.model.deployment import PLACEMENT
 from millrace.model.placement import STATEFUL_BATCH
@@ -50,12 +50,9 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
         signals: Signals of this evaluation.
     """
     settled = {app.app for app in signals.settled}
-    newest: dict[str, Reconfiguration] = {}
-    for change in history:
-        newest.setdefault(change.app, change)
     return [
         c
-        for c in newest.values()
+        for c in newest_of_each_app(history)
         if c.app in settled
         and c.outcome is Outcome.READY
         and c.decision_id is not None
@@ -100,11 +97,7 @@ def last_decided(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
     Args:
         history: Reconfigurations, newest first.
     """
-    newest: dict[str, Reconfiguration] = {}
-    for change in history:
-        if change.decision_id is not None:
-            newest.setdefault(change.app, change)
-    return list(newest.values())
+    return newest_of_each_app(change for change in history if change.decision_id is not None)
 
 
 def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:

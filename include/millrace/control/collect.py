@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from statistics import median, median_low
 
 from millrace.control.app_graph import Measured, joined
@@ -20,7 +21,6 @@ from millrace.control.app_queries import (
 )
 from millrace.control.arrivals import arrival_basis, with_arrivals
 from millrace.control.batch_history import (
-    CLOCK_STEP,
     HISTORY,
     HISTORY_BATCHES,
     History,
@@ -31,13 +31,13 @@ from millrace.control.batch_history import (
     read_batches,
 )
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
-from millrace.control.change_results import since_s
 from millrace.control.first_batches import change_s, first_batches
 from millrace.control.join_signals import join_signals
 from millrace.control.new_observations import known_observations
 from millrace.control.partition_loads import partition_loads
 from millrace.control.profile_signals import stream_counts
 from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
+from millrace.control.settling import is_settling, version_that_ran
 from millrace.control.slot_shares import with_budget
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.executor_runs import executor_runs
@@ -48,14 +48,9 @@ from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Objective, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, Objective, Observation, OperatorSignals, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
-
-SETTLED_BATCHES = 2
-"""Healthy batches after a reconfiguration, without its cold first one, before figures are trusted. Fewer are enough if
-they fill a period. A lower number would still measure the predecessor; with a higher one, an app that is far too small
-would wait for its own long batches."""
 
 SAME_TASKS = 0.9
 """Share of the rows whose batches must have the same number of tasks."""
@@ -92,13 +87,14 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     version = tables.lake.version(BATCHES)  # before the rows: the next evaluation sees a commit in between again
     if version <= cursor.telemetry_version:
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
+    reading = _Reading(spec.name, tables, cursor, now, version)
     if not spec.apps:
-        return with_budget(_of_app(spec, tables, cursor, now, version).signals, spec, tables)
+        return with_budget(_of_app(spec, reading).signals, spec, tables)
     each: dict[str, Measured] = {}
     silent: list[NotReady] = []
     for name, of_app in spec.app_specs.items():
         try:
-            each[name] = _of_app(of_app, tables, cursor, now, version)
+            each[name] = _of_app(of_app, reading)
         except NotReady as reason:
             silent.append(reason)
     if not each:
@@ -108,27 +104,56 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         silent_s = (newest - app.signals.until).total_seconds()
         if silent_s > late_after_s(app.signals.trigger_s, spec.quality.max_age_s):
             del each[name]
-    current = tables.deployments.latest(spec.name)
     ran = {app.signals.deployment_version for app in each.values()}
     contents = {number: tables.deployments.get(spec.name, number) for number in ran}
-    return with_budget(joined(spec, each, current, contents), spec, tables)
+    return with_budget(joined(spec, each, reading.current, contents), spec, tables)
 
 
-def _of_app(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime, version: int) -> Measured:
+@dataclass(frozen=True)
+class _Reading:
+    """One evaluation's reading of a pipeline; what its apps have in common is read once.
+
+    Attributes:
+        pipeline: Its name.
+        tables: Its control tables.
+        cursor: Position at which the last evaluation stopped.
+        now: The present (UTC).
+        version: Version of the telemetry.
+    """
+
+    pipeline: str
+    tables: ControlTables
+    cursor: Cursor
+    now: datetime
+    version: int
+
+    @cached_property
+    def current(self) -> Deployment | None:
+        return self.tables.deployments.latest(self.pipeline)
+
+    @cached_property
+    def changes(self) -> Sequence[Reconfiguration]:
+        # a script that ended by itself has changed nothing: its measurements stand
+        recent = self.tables.reconfigurations.recent(self.pipeline)
+        return [change for change in recent if change.outcome is not Outcome.FINISHED]
+
+    @cached_property
+    def observations(self) -> tuple[Observation, ...]:
+        return known_observations(self.tables, self.pipeline)
+
+
+def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     """Return what was measured of one app."""
-    lake = tables.lake
-    histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), cursor)
+    tables, lake, now = reading.tables, reading.tables.lake, reading.now
+    histories = _histories(spec, read_batches(lake, spec.name, spec.app, now), reading.cursor)
     history = histories[0]
-    # a script that ended by itself has changed nothing: its measurements stand
-    recent = tables.reconfigurations.recent(spec.name)
-    changes = [c for c in recent if c.app == spec.app and c.outcome is not Outcome.FINISHED]
-    current = tables.deployments.latest(spec.name)
+    changes, current = [change for change in reading.changes if change.app == spec.app], reading.current
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
     healthy_of = [healthy(one.rows, changes, open_at_most_s) for one in histories]
-    counted, observations = healthy_of[0], known_observations(tables, spec.name)
-    settling = _settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
+    counted, observations = healthy_of[0], reading.observations
+    settling = is_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
     deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
     if len(histories) == 1:
         app = _app(spec, history, counted, changes, deaths, settling)
@@ -140,8 +165,8 @@ def _of_app(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         pipeline=spec.name,
         since=max(one.since for one in histories),
         until=max(one.until for one in histories),
-        telemetry_version=version,
-        deployment_version=_version_that_ran(history, changes, current.version),
+        telemetry_version=reading.version,
+        deployment_version=version_that_ran(history, changes, current.version),
         apps=(app,),
         observations=observations,
         objective=_objective(spec, history),
@@ -150,7 +175,7 @@ def _of_app(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         partition_loads=None
         if spec.placement is None
         else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s),
-        streams=stream_counts(spec, tables, cursor.until, now),
+        streams=stream_counts(spec, tables, reading.cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
     )
     return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
@@ -373,47 +398,3 @@ def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: f
         useful_s_per_row=useful_s / rows if rows else None,
         throughput=p * rows / useful_s if rows and p else None,
     )
-
-
-def _version_that_ran(history: History, changes: Sequence[Reconfiguration], latest: int) -> int:
-    """Return the Deployment version of the running generation: a proposal built on an older one must not win."""
-    for change in changes:
-        if change.generation == history.newest.generation and change.to_version is not None:
-            return change.to_version
-    return latest
-
-
-def _settling(
-    history: History,
-    counted: Sequence[BatchMetrics],
-    changes: Sequence[Reconfiguration],
-    now: datetime,
-    open_at_most_s: float,
-    period_s: float,
-) -> bool:
-    """Return whether the last reconfiguration is still open, or too few healthy batches have followed it.
-
-    An idle app writes markers instead of batches. They count, or a quiet night could never be used to scale down. If
-    the clock was set back after the change, all rows of its driver have followed it. A period in which no batch ran,
-    whatever waits, is enough too: there is nothing to settle.
-    """
-    if not changes:
-        return False
-    last = changes[0]
-    if last.ended is None and since_s(now, last.started) < open_at_most_s:
-        return True
-    begun = [r for r in history.rows if r.generation >= (last.generation or 0)]
-    end = last.ended or last.started
-    end = end if end <= now + CLOCK_STEP else history.rows[0].time - CLOCK_STEP
-    following = [r for r in counted if r.generation >= (last.generation or 0) and r.time > end]
-    idle = [r for r in begun if is_idle_marker(r) and r.backlog_rows == 0 and r.time > end]
-    filled = sum(max(r.duration_s, r.trigger_s or 0.0) for r in following) >= period_s
-    return not filled and not _silent(begun, end, period_s) and len(following) + len(idle) < SETTLED_BATCHES
-
-
-def _silent(rows: Sequence[BatchMetrics], end: datetime, period_s: float) -> bool:
-    """Return whether markers show a period after a change's end in which no batch ran."""
-    if not rows or not is_idle_marker(rows[-1]):
-        return False
-    since = max([r.time for r in rows if not is_idle_marker(r)] + [end])
-    return (rows[-1].time - since).total_seconds() >= period_s

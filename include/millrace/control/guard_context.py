@@ -116,7 +116,7 @@ def guard_context(
     return GuardContext(
         now=now,
         current=current,
-        bounds={name: of_app.bounds_contract() for name, of_app in spec.app_specs.items()},
+        bounds=spec.bounds_by_app(),
         limits=spec.guards,
         max_per_hour=spec.objective.max_reconfigurations_per_hour,
         history=history,

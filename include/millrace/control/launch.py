@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import new_decision_id
 from millrace.lake.deployments import OUTRUN
 from millrace.model.decision import Action, Decision
-from millrace.model.deployment import Deployment
+from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.errors import Conflict, MillraceError
 from millrace.model.spec import PipelineSpec
 
@@ -50,6 +51,7 @@ def launch(
     """
     sized = None if slots is None else spec.app_named(app)
     _check(sized, slots, roll_back_to)
+    forced = {} if sized is None or slots is None else {sized.app: slots}
     quota = spec.guards.max_total_slots
     if roll_back_to is not None:
         return roll_back(tables, spec.name, roll_back_to, author, datetime.now(UTC), quota)
@@ -58,7 +60,7 @@ def launch(
         if latest is None and not running:
             remedy = f"{spec.name} was never launched, so there is nothing to stop."
             raise MillraceError("pipeline", spec.name, "a pipeline that was launched", remedy)
-        wanted = replace(_content(spec, latest, sized, slots), running=running, author=author)
+        wanted = replace(_content(spec, latest, forced), running=running, author=author)
         if latest is not None and _is_met(tables, wanted, latest, alive):
             return latest
         check_quota(wanted, in_use, quota)
@@ -168,18 +170,13 @@ def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive
     return not latest.running or (alive and tables.reconfigurations.given_up(latest) is None)
 
 
-def _content(
-    spec: PipelineSpec, latest: Deployment | None, sized: PipelineSpec | None, slots: int | None
-) -> Deployment:
+def _content(spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str, int]) -> Deployment:
     first = described(spec)
-    apps = dict(first.apps)
-    for name, of_app in spec.app_specs.items():
-        # keep the slots that adaptation found, unless the spec's bounds have moved
-        before = latest.apps.get(name) if latest else None
-        if sized is not None and slots is not None and name == sized.app:
-            apps[name] = replace(apps[name], slots=slots)
-        elif before is not None:
-            apps[name] = replace(apps[name], slots=of_app.bounds_contract().level(before.slots))
+    before: Mapping[str, AppDeployment] = latest.apps if latest else {}
+    # keep the slots that adaptation found, unless the spec's bounds have moved
+    kept = {name: bounds.level(before[name].slots) for name, bounds in spec.bounds_by_app().items() if name in before}
+    slots = {**kept, **forced}
+    apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
     if latest is None:
         return replace(first, apps=apps)
     join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)

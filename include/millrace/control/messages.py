@@ -13,7 +13,7 @@ from millrace.control.proposals import FAILED, Proposals, acts
 from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
-from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration
+from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
 from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PLACEMENT, Change, Deployment
 from millrace.model.failure import in_sentence, reason
 from millrace.model.signals import AppSignals, Signals
@@ -246,9 +246,9 @@ def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
         )
     if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"
-        predicted = proposals.predicted.get(f"{THROUGHPUT}/{app.app}", proposals.predicted.get(THROUGHPUT))
-        if predicted is not None:
-            then = replace(app.capacity, rows_per_s=predicted)
+        throughput = predicted_of(proposals.predicted, app.app, THROUGHPUT)
+        if throughput is not None:
+            then = replace(app.capacity, rows_per_s=throughput)
             can += f", expected after the change: {app.sustainable(signals.objective, then):,.0f} rows/s"
         parts.append(can)
     return ", ".join(parts)

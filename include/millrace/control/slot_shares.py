@@ -45,7 +45,7 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
     quota = spec.guards.max_total_slots
     if quota is None:
         return None
-    bounds = [of_app.bounds_contract() for of_app in spec.app_specs.values()]
+    bounds = spec.bounds_by_app().values()
     needs = {spec.name: sum(allowed.max_slots for allowed in bounds)}
     lows, weights = {spec.name: sum(allowed.min_slots for allowed in bounds)}, {spec.name: spec.priority}
     for other in tables.deployments.slots_in_use().others(spec.name):
@@ -53,7 +53,7 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
             last = tables.decisions.last_measured(other.pipeline)
             needs[other.pipeline], lows[other.pipeline], weights[other.pipeline] = _claim(other, last)
     if sum(lows.values()) > quota:
-        return max(lows[spec.name], quota - sum(lows.values()) + lows[spec.name])
+        return lows[spec.name]
     return fair_shares(needs, weights, quota, lows)[spec.name]
 
 

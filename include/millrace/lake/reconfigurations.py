@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +21,18 @@ PER_APP = 10
 """Newest entries per app in which the last one of each app is looked for."""
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
 """Outcomes that leave a pipeline without a driver, and the reason code of an evaluation that finds that."""
+
+
+def newest_of_each_app(history: Iterable[Reconfiguration]) -> list[Reconfiguration]:
+    """Return the newest Reconfiguration of each app.
+
+    Args:
+        history: Reconfigurations, newest first.
+    """
+    newest: dict[str, Reconfiguration] = {}
+    for change in history:
+        newest.setdefault(change.app, change)
+    return list(newest.values())
 
 
 @dataclass(frozen=True)
@@ -58,14 +71,10 @@ class ReconfigurationStore:
 
     def given_up(self, deployment: Deployment) -> Reconfiguration | None:
         """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
-        newest: dict[str, Reconfiguration] = {}
-        for change in self.recent(
-            deployment.pipeline, 1 if len(deployment.apps) == 1 else PER_APP * len(deployment.apps)
-        ):
-            newest.setdefault(change.app, change)
+        recent = self.recent(deployment.pipeline, PER_APP * len(deployment.apps))
         broken = (
             last
-            for last in newest.values()
+            for last in newest_of_each_app(recent)
             if last.tier == RESTART and last.outcome in BROKEN and (last.to_version or 0) >= deployment.version
         )
         return next(broken, None)

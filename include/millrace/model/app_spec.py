@@ -33,7 +33,7 @@ class AppSection(Strict):
 
 
 class Budget(Strict):
-    """What the apps of a pipeline share."""
+    """Limits that the apps of a pipeline share."""
 
     slots: Annotated[int, Field(ge=1)] = Field(description="Most slots of all apps together")
 

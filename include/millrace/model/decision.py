@@ -52,6 +52,17 @@ SLOTS_WANTED = "slots_wanted"
 """Key of the slots that an app would get without a budget, in ``predicted``."""
 
 
+def predicted_of(predicted: Mapping[str, float], app: str, name: str) -> float | None:
+    """Return a predicted figure of an app, of a change of one app or of several; None if there is none.
+
+    Args:
+        predicted: Figures by ``name``, or by ``name/app`` if several apps change.
+        app: The app.
+        name: Name of the figure.
+    """
+    return predicted.get(f"{name}/{app}", predicted.get(name))
+
+
 @dataclass(frozen=True)
 class Proposal:
     """The proposal of one optimizer.
@@ -155,7 +166,7 @@ class Decision:
 
     def predicted_of(self, app: str, name: str) -> float | None:
         """Return a predicted figure of an app, in a Decision on one app or on several; None if there is none."""
-        return self.predicted.get(f"{name}/{app}", self.predicted.get(name))
+        return predicted_of(self.predicted, app, name)
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -100,7 +100,7 @@ class Edge:
         consumer: Id of the operator that receives them, or the app's name.
         rows_per_s: Mean over the period, or over the producer's last batches if it is an app, counted where they
             arrive; null if unknown.
-        taken_rows_per_s: What the producer took in for them; null for its mean over the period.
+        taken_rows_per_s: Rows per second that the producer took in for them; null for its mean over the period.
         lump_rows: Most rows that arrived at once, at the end of a producer's batch.
         share: Share of the rows that the consumer reads, 0..1.
     """
@@ -365,6 +365,12 @@ class Signals:
         rates = [app.arrival_rows_per_s for app in self.apps if app.app not in fed]
         known = [rate for rate in rates if rate is not None]
         return sum(known) if rates and len(known) == len(rates) else None
+
+    @property
+    def backlog_rows(self) -> int | None:
+        """Rows that wait at all apps; None if unknown at one of them."""
+        known = [app.backlog_rows for app in self.apps if app.backlog_rows is not None]
+        return sum(known) if len(known) == len(self.apps) else None
 
     def least_share(self, rates: Mapping[str, float | None]) -> float | None:
         """Return the rate of arrival from outside, rows per second, at which the first of the apps is at its own rate.

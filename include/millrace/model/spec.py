@@ -186,10 +186,11 @@ class PipelineSpec(Strict):
             if getattr(self, key) is not None:
                 raise ValueError(f"{key}: works on one app; make that app a pipeline of its own, or leave it out")
         for name, section in self.apps.items():
-            unknown = sorted({*section.reads} - {*self.apps} | ({name} & {*section.reads}))
+            others = [other for other in self.apps if other != name]
+            unknown = sorted({*section.reads} - {*others})
             if unknown:
-                others = ", ".join(other for other in self.apps if other != name) or "none"
-                raise ValueError(f"apps.{name}.reads: {', '.join(unknown)} is no other app; allowed: {others}")
+                allowed = ", ".join(others) or "none"
+                raise ValueError(f"apps.{name}.reads: {', '.join(unknown)} is no other app; allowed: {allowed}")
         loop = cycle({name: section.reads for name, section in self.apps.items()})
         if loop:
             raise ValueError(f"apps.{loop[0]}.reads: {' reads '.join(reversed(loop))}; leave one of them out")
@@ -345,8 +346,12 @@ class PipelineSpec(Strict):
         """Return the objective as the optimizers see it."""
         return Objective(**self.objective.model_dump())
 
+    def bounds_by_app(self) -> Mapping[str, Bounds]:
+        """Return the bounds of each of its apps, by name."""
+        return {name: spec.bounds_contract() for name, spec in self.app_specs.items()}
+
     def bounds_contract(self) -> Bounds:
-        """Return the bounds as the optimizers see them."""
+        """Return the bounds of its one app as the optimizers see them."""
         size = self.executor_size
         step = 1 if size is None else tasks_at_once(size.cores, self.submit.conf)
         return Bounds(self.slots.min, self.slots.max, step)

@@ -192,7 +192,6 @@ class Replay:
         return self._decisions.get(decision_id)
 
     def _result(self, decision: Decision, signals: Signals, base: Deployment) -> EvaluationResult:
-        waiting = [app.backlog_rows for app in signals.apps]
         slots = _slots(base)
         done = decision.target if decision.action in CARRIED_OUT else None
         return EvaluationResult(
@@ -200,7 +199,7 @@ class Replay:
             running=sum(app.slots for app in signals.apps),
             decided=slots if done is None else _slots(done),
             throughput_rows_per_s=signals.least_share({app.app: self.plant.throughput(app) for app in signals.apps}),
-            backlog_rows=None if None in waiting else sum(rows or 0 for rows in waiting),
+            backlog_rows=signals.backlog_rows,
             action=decision.action,
             reason_code=decision.reason_code,
             sentence=decision.sentence,

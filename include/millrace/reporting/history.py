@@ -140,17 +140,14 @@ def _moment(row: Mapping[str, Any]) -> Moment | None:
     apps = signals["apps"]
     if not apps:
         return None
-    waiting = [app.get("backlog_rows") for app in apps]
-    backlog = None if None in waiting else sum(waiting)
-    slots = sum(app["slots"] for app in apps)
     if len(apps) == 1:
         (app,) = apps
-        return Moment(
-            row["time"], app.get("arrival_rows_per_s"), _sustainable(app, signals["objective"]), slots, backlog
-        )
+        capacity = _sustainable(app, signals["objective"])
+        return Moment(row["time"], app.get("arrival_rows_per_s"), capacity, app["slots"], app.get("backlog_rows"))
     seen = from_json(Signals, row["signals"])
     capacity = seen.least_share({app.app: app.sustainable(seen.objective) for app in seen.apps})
-    return Moment(row["time"], seen.arrival_rows_per_s, capacity, slots, backlog)
+    slots = sum(app.slots for app in seen.apps)
+    return Moment(row["time"], seen.arrival_rows_per_s, capacity, slots, seen.backlog_rows)
 
 
 def _sustainable(app: Mapping[str, Any], objective: Mapping[str, Any]) -> float | None:

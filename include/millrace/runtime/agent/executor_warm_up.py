@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -82,13 +83,15 @@ def job_on_executors(spark: SparkSession, tasks: int, queries: Sequence[Any]) ->
         tasks: Tasks that an executor runs at the same time, >= 1.
         queries: Live list of the script's queries. Python workers start if one of them uses Python.
     """
-    sessions: list[Any] = []
+
+    @cache
+    def session() -> Any:
+        # none of PySpark's: a new one there would become the session of the script's RDD.toDF
+        return spark._jsparkSession.newSession()
 
     def prepare(executors: Sequence[Executor]) -> None:
-        # one for all, and none of PySpark's: a new one there would become the session of the script's RDD.toDF
-        sessions[:] = sessions or [spark._jsparkSession.newSession()]
         plans = "".join(_plan(query) for query in list(queries) if query.isActive)
-        run_on(spark, sessions[0], executors, tasks, python=uses_python(plans), arrow=uses_arrow(plans))
+        run_on(spark, session(), executors, tasks, python=uses_python(plans), arrow=uses_arrow(plans))
 
     return prepare
 
@@ -149,7 +152,7 @@ def _limited(context: Any) -> Iterator[None]:
 def _with_pandas() -> Callable[[Iterator[Any]], Iterator[Any]]:
     def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
         with suppress(ImportError):
-            import pandas  # noqa: F401
+            import pandas  # noqa: F401 - loaded so that the query's tasks find it in the worker
         yield from batches
 
     return pass_on

@@ -145,8 +145,8 @@ def follow(planned: Mapping[int, str], located: Mapping[int, str | None], execut
 
     Returns:
         The executor of every partition. A partition that the plan does not name, or whose planned executor is not
-        there, stays where it is or, if it cannot, goes to the executor with the fewest partitions. Without a plan,
-        partitions are spread evenly.
+        there, keeps its executor, or goes to the executor with the fewest partitions. Without a plan, partitions are
+        spread evenly.
     """
     placed = {number: executor for number, executor in planned.items() if executor in executors and number in located}
     if not placed:

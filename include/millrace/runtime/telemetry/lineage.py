@@ -4,7 +4,7 @@ Spark describes a table, a folder or a topic differently in a source and in a si
 itself: if one app's sink has the name of another app's source, the second app reads what the first one writes.
 
 A path is ``path:/data/silver`` or ``path:s3://bucket/silver``, a Kafka topic is ``kafka:topic``. Names do not contain
-brokers, so topics of the same name on two clusters look like one. A table of a catalog has the name of its path, which
+brokers, so topics of the same name on two clusters look like one. A table of a catalog is named by its path, which
 Spark shows for Delta and file tables. Other sources and sinks have no name: a wrong name would connect the wrong apps.
 
 Spark internals: pinned to its version, covered by tests.
@@ -108,7 +108,7 @@ def _topics(start: Any, end: Any, rows: int) -> dict[str, int]:
 def _shares(rows: int, weights: Sequence[int]) -> list[int]:
     """Divide rows by weight into whole numbers that add up to ``rows``; a part without weight gets none.
 
-    If nothing has weight, the only part gets all rows, and several parts get none, as nothing tells them apart.
+    If nothing has weight, the only part gets all rows, and several parts get none, as their shares are unknown.
     """
     total = sum(weights)
     if not total:

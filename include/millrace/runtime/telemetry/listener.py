@@ -264,7 +264,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         return run.trigger_s
 
     def _sink(self, run: _Run) -> str:
-        """Return where a run writes; it is asked once, as it does not change."""
+        """Return the name of a run's sink, which is looked up once because it does not change."""
         if run.sink is None and run.query is not None:
             gateway = self._spark.sparkContext._gateway
             run.sink = self._guarded("the sink", lambda: sink_name(run.query, gateway)) or ""
