@@ -75,16 +75,20 @@ FIXED_SPREAD = 0.2
 
 @dataclass(frozen=True)
 class _Level:
-    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), both NaN if unknown."""
+    """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), both NaN if unknown.
+
+    If other queries share the slots, the uncorrected rest of the delay that they cause is a drift, too.
+    """
 
     x: Array
     d: Array
     w: Array
     error: Array
+    shared: bool = False
 
     def part(self, begin: int, end: int) -> _Level:
         """Return the batches from ``begin`` on, before ``end``."""
-        return _Level(self.x[begin:end], self.d[begin:end], self.w[begin:end], self.error[begin:end])
+        return _Level(self.x[begin:end], self.d[begin:end], self.w[begin:end], self.error[begin:end], self.shared)
 
     @property
     def work_per_row(self) -> Prior | None:
@@ -96,14 +100,15 @@ class _Level:
         return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.error[known] / x, x))
 
 
-def fit(batches: Sequence[BatchMetrics]) -> Mapping[int, Capacity]:
+def fit(batches: Sequence[BatchMetrics], *, shared: bool = False) -> Mapping[int, Capacity]:
     """Return the fitted capacity at each p that really ran.
 
     Args:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.batch_history.healthy`),
             at any number of levels. Those without rows count only for the fixed cost.
+        shared: Whether other queries use the same slots, too.
     """
-    levels = {p: _of_present_cost(level) for p, level in _levels(batches).items()}
+    levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(batches).items()}
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
@@ -217,7 +222,7 @@ def _pooled(levels: Sequence[_Level], fixed: Prior | None) -> Line | None:
     known = np.isfinite(w)
     if known.sum() < MIN_BATCHES:
         return None
-    return _fit(w[known], d[known], fixed, COVERAGE)
+    return _fit(w[known], d[known], fixed, COVERAGE, drifts=levels[0].shared)
 
 
 def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | None:
@@ -230,20 +235,20 @@ def _line(level: _Level, fixed: Prior | None, pooled: Line | None) -> Line | Non
         c = Prior(pooled.slope, math.hypot(pooled.slope_error, COVERAGE_SPREAD * pooled.slope))
     error = math.hypot(c.error / c.mean, unit.error / unit.mean)
     slope = c.mean * unit.mean
-    return _fit(level.x, level.d, fixed, Prior(slope, error * slope))
+    return _fit(level.x, level.d, fixed, Prior(slope, error * slope), drifts=level.shared)
 
 
-def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior) -> Line | None:
+def _fit(x: Array, y: Array, fixed: Prior | None, slope: Prior, *, drifts: bool) -> Line | None:
     """Return the line with a prior of its slope, or without it if the data clearly contradicts the prior.
 
     Each batch reads what arrived during the batch before. While o drifts, as on a machine that others use at times,
     rows follow durations, and the line through them leads to the origin with a slope of 1 / lambda, whatever a row
-    costs. If the data's line could be such a line, only what is new in the rows counts.
+    costs. If the data's line could be such a line, or batches are known to drift, only what is new in the rows counts.
     """
     free = fit_line(x, y, fixed)
     if free is None or not _contradicts(free.slope, free.slope_error, slope):
         return fit_line(x, y, fixed, slope)
-    if free.intercept > DRIFT_SHARE * float(np.median(y)):
+    if not drifts and free.intercept > DRIFT_SHARE * float(np.median(y)):
         return free
     innovation = slope_given_past(x, y)
     if innovation is not None and _contradicts(innovation.mean, innovation.error, slope):

@@ -227,7 +227,7 @@ def _parts(
     for history, counted in zip(histories, healthy_of, strict=True):
         others = [batch for other in histories if other is not history for batch in other.batches]
         own = undisturbed(counted, others)
-        signals = _app(spec, history, own, changes, deaths, settling)
+        signals = _app(spec, history, own, changes, deaths, settling, shared=True)
         read = sum(batch.rows_in for batch in history.batches)
         parts[history.newest.query] = Part(signals, read, starts_s(own))
     return dict(sorted(parts.items()))
@@ -240,6 +240,8 @@ def _app(
     changes: Sequence[Reconfiguration],
     deaths: Deaths,
     settling: bool,
+    *,
+    shared: bool = False,
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
@@ -248,7 +250,7 @@ def _app(
         _on_slots(history.present(history.batches), history)
     )
     # in real-time mode the trigger sets the length of a batch, whatever its rows cost
-    fitted = fit(counted) if running_tasks is None else {}
+    fitted = fit(counted, shared=shared) if running_tasks is None else {}
     capacity = fitted.get(p) if p is not None else None
     first = first_batches(history) if running_tasks is None and (settling or capacity is None) else None
     source = rates(history)

@@ -139,6 +139,25 @@ def test_load_of_queries_with_alternating_peaks_is_steady_and_causes_no_step(tmp
     assert (least + most) / 2 == pytest.approx(1.2 * 550 * 0.004 / SLOTS, abs=0.05)
 
 
+def test_ten_queries_with_peaks_in_turn_cause_no_step_and_each_keeps_its_lag(tmp_path: Path) -> None:
+    def peak(number: int) -> Rate:
+        return lambda t: 500.0 if int(t / 60) % 10 == number else 50.0
+
+    queries = [Query(f"query{n}", 0.2 + 0.05 * n, 0.0027, peak(n)) for n in range(10)]
+    rows = shared(queries, 420)
+    asked = spec(slots={"min": 1, "max": 8, "start": SLOTS})
+    current, memory = asked.first_deployment(), {}
+    tuner = all_of(asked)[asked.tuner.name]
+    for signals in evaluated(tmp_path, rows, range(120, 421, 20)):
+        proposal, memory = tuner.propose(signals, current, memory)
+        assert proposal.changes == (), proposal.sentence
+        assert len(signals.apps[0].queries) == len(queries)
+    for query in queries:  # a row waits for the batch that runs when it arrives, and for its own
+        ends = [(row.time - START).total_seconds() for row in query.done]
+        longest = max((end - begin for begin, end in zip(ends, ends[2:], strict=False)), default=0.0)
+        assert longest <= asked.objective.max_lag_s, query.name
+
+
 def test_observations_of_queries_are_combined_in_the_present_mix(tmp_path: Path) -> None:
     rows = shared([orders(lambda t: 300), clicks(lambda t: 1600)], 200)
     first, second = evaluated(tmp_path, rows, [150, 200])
