@@ -16,14 +16,13 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from millrace.lake.control_tables import ControlTables
     from millrace.model.deployment import Deployment
     from millrace.model.spec import PipelineSpec
     from millrace.model.telemetry import ExecutorRun
-    from millrace.reporting.app_views import AppView
 
 ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 20, 5, 60
 EXECUTORS_SEEN = timedelta(days=30)
@@ -130,7 +129,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments),
         "failed": () if chosen not in launched else query_failures(chosen, launched[chosen].apps),
         "waiting": pending(spec, tables, now) if spec else [],
-        "apps": _apps(launched.get(chosen), tables),
+        **_apps(launched.get(chosen), tables),
         "spans": list(Span),
         "span": span,
         "history": past,
@@ -170,12 +169,13 @@ def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[Execut
     return by_life[:EXECUTORS]
 
 
-def _apps(current: Deployment | None, tables: ControlTables) -> Sequence[AppView]:
-    """Return the apps of a pipeline of several."""
+def _apps(current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
+    """Return the apps of a pipeline of several, and a drawing of them."""
+    from millrace.reporting.app_graph import app_graph
     from millrace.reporting.app_views import app_views
 
-    several = current is not None and len(current.apps) > 1
-    return app_views(current, tables.decisions.last_signals(current.pipeline)) if several and current else []
+    apps = [] if current is None else app_views(current, tables.decisions.last_signals)
+    return {"apps": apps, "graph": app_graph(apps)}
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

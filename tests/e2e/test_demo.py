@@ -67,6 +67,17 @@ def test_demo_on_a_kafka_topic_behaves_the_same_and_leaves_no_broker(tmp_path: P
     assert changes(Lake(tmp_path / "demo" / "lake"), "delays_kafka")
 
 
+def test_demo_of_a_chain_sizes_all_three_apps_in_one_decision_without_a_restart(tmp_path: Path) -> None:
+    run_demo(tmp_path, "--pipeline=medallion")
+    assert left_of(tmp_path) == []
+    lake = Lake(tmp_path / "demo" / "lake")
+    grown = [{c.app for c in d.changes if int(c.value) > int(c.before)} for d in changes(lake, "medallion")]
+    assert {"clean", "enrich", "delays"} in grown
+    made = [c for c in ReconfigurationStore(lake).recent("medallion", 500) if c.decision_id]
+    assert {(c.tier, c.generation) for c in made} == {("T1", 1)}
+    assert '<svg class="apps"' in (tmp_path / "reports" / "demo.html").read_text(encoding="utf-8")
+
+
 def test_demo_leaves_a_report_with_a_sentence_for_every_change(home: Path, lake: Lake) -> None:
     report = (home / "reports" / "demo.html").read_text(encoding="utf-8")
     for decision in changes(lake):

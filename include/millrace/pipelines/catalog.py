@@ -17,6 +17,7 @@ from millrace.pipelines.spec_yaml import read_file
 from millrace.places import IN_CHECKOUT, home_folder
 
 BUILT_IN = Path(__file__).parent / "specs"
+EXAMPLES = BUILT_IN.with_name("examples")
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
 DEFAULTS = "_defaults.yaml"
 """File in a folder of specs with default sections for all of them."""

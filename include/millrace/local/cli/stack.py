@@ -133,22 +133,33 @@ def _follow(path: Path) -> None:
 @click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
 @click.option("--fold-days", default=14, show_default=True, help="Days of flights merged into one replayed day.")
 @click.option(
+    "--pipeline",
+    type=click.Choice(["delays", "medallion"]),
+    default="delays",
+    show_default=True,
+    help="What to show: one app, or a chain of three.",
+)
+@click.option(
     "--source", type=click.Choice(["delta", "kafka"]), default="delta", show_default=True, help="What the job reads."
 )
 @click.option("--keep", is_flag=True, help="Leave the stack and the job running at the end.")
 @click.option("--down", is_flag=True, help="Stop what --keep left running, and do nothing else.")
-def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str, keep: bool, down: bool) -> int:
-    """Replay a day of flights of 2013 and watch a real Spark job scale up and down with them.
+def demo(
+    days: float, day_s: float, start_hour: int, fold_days: int, pipeline: str, source: str, keep: bool, down: bool
+) -> int:
+    """Replay a day of flights of 2013 and watch real Spark jobs scale up and down with them.
 
-    Exit code 0 if the job scaled up, scaled down, caught up, and its results equal a batch computation.
+    Exit code 0 if they scaled up, scaled down, caught up, and the results equal a batch computation.
     """
-    from millrace.local.demo.demo_env import KAFKA_EXAMPLES, DemoEnv, SourceKind
+    from millrace.local.demo.demo_env import SHOWN, DemoEnv
     from millrace.local.demo.run import Demo
     from millrace.local.demo.terminal import console
     from millrace.local.feeds.replay_clock import Clock
 
-    home = Home.from_env()
-    env = DemoEnv.inside(home, SourceKind(source))
+    home, example = Home.from_env(), SHOWN.get((pipeline, source))
+    if example is None:
+        raise MillraceError("--source", source, f"delta with --pipeline={pipeline}", "Leave out --source.")
+    env = DemoEnv.inside(home, example)
     if down:
         with env.locked():
             env.stop()
@@ -159,6 +170,6 @@ def demo(days: float, day_s: float, start_hour: int, fold_days: int, source: str
     os.environ["MILLRACE_HOME"] = str(env.home.root)
     for variable in (FOLDERS_VARIABLE, LAKE_VARIABLE):
         os.environ.pop(variable, None)
-    if env.kind is SourceKind.KAFKA:
-        os.environ[FOLDERS_VARIABLE] = str(KAFKA_EXAMPLES)
+    if example.folder:
+        os.environ[FOLDERS_VARIABLE] = str(example.folder)
     return 0 if Demo(home.reports / "demo.html", env, clock, console(), keep=keep).run() else 1

@@ -105,7 +105,9 @@ def pipelines_status(home: Home) -> Status:
 def _graph(pipeline: PipelineStatus) -> Group:
     table = Table(*HEADINGS, title=f"Apps of {pipeline.wanted.pipeline}", title_justify="left", box=None)
     for app in pipeline.apps:
-        table.add_row(*map(escape, app.cells()))
+        name, *figures = map(escape, app.cells())
+        branch = "   " * (app.depth - 1) + "└─ " if app.depth else ""
+        table.add_row(branch + name, *figures)
     return Group("", table)
 
 
@@ -212,7 +214,7 @@ def _pipeline_status(
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; apply it now: ./millrace trigger {wanted.pipeline}"
     unreported = tables.report_problems.current(wanted.pipeline)
-    apps = tuple(app_views(wanted, tables.decisions.last_signals(wanted.pipeline))) if len(wanted.apps) > 1 else ()
+    apps = tuple(app_views(wanted, tables.decisions.last_signals))
     return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported, apps)
 
 

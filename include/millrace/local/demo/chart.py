@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from millrace.local.demo.labels import clock
+from millrace.local.demo.labels import clock, sizes_text
 from millrace.local.demo.timeline import Evaluation, Timeline
 
 GRID_S = 0.5
@@ -18,6 +19,7 @@ RATE, THROUGHPUT, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6
 GRID, TEXT = "#e1e0d9", "#52514e"
 CLEAR = "rgba(0,0,0,0)"
 """Transparent: the page shows through, light or dark. The page also sets the text colour."""
+DASHES = ("solid", "dash", "dot", "dashdot")
 UP, DOWN = "triangle-up", "triangle-down"
 
 
@@ -83,6 +85,11 @@ def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
         x=times, y=timeline.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(125,85,199,0.10)",
         hovertemplate=template, **hover, row=2, col=1,
     )  # fmt: skip
+    for app, dash in zip(timeline.apps if len(timeline.apps) > 1 else (), cycle(DASHES)):
+        figure.add_scatter(
+            x=times, y=timeline.slots(times, app), name=f"slots of {app}", line={**style, "width": 1.5, "dash": dash},
+            hovertemplate=f"{app} {template}", **hover, row=2, col=1,
+        )  # fmt: skip
 
 
 def _backlog(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, Any], max_lag_s: float) -> None:
@@ -126,7 +133,7 @@ def _decisions(figure: go.Figure, changes: list[Evaluation], stays: list[Evaluat
 
 
 def _wrapped(evaluation: Evaluation) -> str:
-    change = f"{evaluation.before} to {evaluation.after} slots" if evaluation.changes else "stay"
+    change = f"{sizes_text(evaluation.sizes)} slots" if evaluation.changes else "stay"
     sentence = "<br>".join(textwrap.wrap(evaluation.decision.sentence, 70))
     return f"<b>{clock(evaluation.time_s)}  {change}</b><br>{sentence}"
 

@@ -10,6 +10,7 @@ import numpy as np
 from millrace.local.demo.comparison import Comparison
 from millrace.local.demo.labels import clock
 from millrace.local.demo.timeline import Span, Timeline
+from millrace.model.decision import LIVE
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,12 @@ def checks(timeline: Timeline, comparison: Comparison | None, problem: str | Non
         comparison: The results compared with a batch computation; None if there are no results.
         problem: Why the run ended early; None if it finished.
     """
+    several = (_together(timeline), _without_restart(timeline)) if len(timeline.apps) > 1 else ()
     return (
         _ended(problem),
         _scaled(timeline, up=True),
         _scaled(timeline, up=False),
+        *several,
         _caught_up(timeline),
         _equal(comparison),
     )
@@ -46,8 +49,11 @@ def passed(checks: tuple[Check, ...]) -> bool:
 def steps(timeline: Timeline) -> list[tuple[Span, Span]]:
     """Return the driver before and after each change of slots that a decision made and that became ready."""
     by_version = {c.to_version for c in timeline.changes if c.decision_id}
-    ready = [s for s in timeline.spans if s.ready_s is not None]
-    return [(a, b) for a, b in pairwise(ready) if b.version in by_version and a.slots != b.slots]
+    ready = {app: [s for s in timeline.spans if s.app == app and s.ready_s is not None] for app in timeline.apps}
+    pairs = [
+        (a, b) for spans in ready.values() for a, b in pairwise(spans) if b.version in by_version and a.slots != b.slots
+    ]
+    return sorted(pairs, key=lambda pair: pair[1].ready_s or 0.0)
 
 
 def _ended(problem: str | None) -> Check:
@@ -59,8 +65,27 @@ def _scaled(timeline: Timeline, *, up: bool) -> Check:
     first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
     wanted = changes if up else changes[first_up:]  # a scale-down counts only after a scale-up
     matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
-    text = ", ".join(f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching)
+    named = len(timeline.apps) > 1
+    text = ", ".join(
+        f"{b.app} " * named + f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching
+    )
     return Check("It scaled up automatically" if up else "It scaled down again", bool(matching), text or "it never did")
+
+
+def _together(timeline: Timeline) -> Check:
+    claim = "One decision gave all apps more slots"
+    first = next((evaluation for evaluation in timeline.evaluations if evaluation.grows_all), None)
+    if first is None:
+        return Check(claim, False, "no decision did")
+    sizes = ", ".join(f"{app} {before} to {after}" for app, (before, after) in first.sizes.items())
+    return Check(claim, True, f"{sizes} at {clock(first.time_s)}")
+
+
+def _without_restart(timeline: Timeline) -> Check:
+    made = [change for change in timeline.changes if change.decision_id]
+    restarts = [change for change in made if change.tier != LIVE]
+    text = ", ".join(f"{change.app} restarted for version {change.to_version}" for change in restarts)
+    return Check("No driver was restarted", bool(made) and not restarts, text or f"{len(made)} changes of executors")
 
 
 def _caught_up(timeline: Timeline) -> Check:

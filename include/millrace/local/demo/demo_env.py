@@ -10,10 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from millrace.atomic_file import write_atomically
@@ -25,7 +24,7 @@ from millrace.local.feeds.replay_clock import Clock
 from millrace.local.stack import lifecycle
 from millrace.local.stack.setup import ensure_jars
 from millrace.model.errors import MillraceError
-from millrace.pipelines.catalog import BUILT_IN
+from millrace.pipelines.catalog import EXAMPLES
 from millrace.places import SOURCES
 from millrace.run_folder import discovery, driver_records
 from millrace.run_folder.process import ProcessId
@@ -34,17 +33,32 @@ KILL_AFTER_S = 20.0
 POLL_S = 0.2
 
 
-class SourceKind(StrEnum):
-    """Where the demo's flights come from."""
+@dataclass(frozen=True)
+class Example:
+    """A pipeline that the demo can show.
 
-    DELTA = "delta"
-    KAFKA = "kafka"
+    Attributes:
+        pipeline: Its name.
+        folder: Folder of its spec; None if it is built in.
+        topic: Kafka topic that it reads; None if it reads a Delta table.
+    """
+
+    pipeline: str
+    folder: Path | None = None
+    topic: str | None = None
 
 
-PIPELINES = {SourceKind.DELTA: "delays", SourceKind.KAFKA: "delays_kafka"}
-KAFKA_EXAMPLES = BUILT_IN.with_name("examples") / "kafka"
-TOPIC, SERVERS_VARIABLE = "flights", "KAFKA_BOOTSTRAP_SERVERS"
-"""The values in the example spec and its script."""
+DELAYS = Example("delays")
+DELAYS_KAFKA = Example("delays_kafka", EXAMPLES / "kafka", "flights")
+MEDALLION = Example("medallion", EXAMPLES / "medallion")
+SHOWN: Mapping[tuple[str, str], Example] = {
+    ("delays", "delta"): DELAYS,
+    ("delays", "kafka"): DELAYS_KAFKA,
+    ("medallion", "delta"): MEDALLION,
+}
+"""Each by the options ``--pipeline`` and ``--source``."""
+SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+"""As in the example's spec and script."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +67,21 @@ class DemoEnv:
 
     Args:
         home: The demo's home.
-        kind: Kind of the flights' source.
+        example: What it shows.
     """
 
     home: Home
-    kind: SourceKind = SourceKind.DELTA
+    example: Example = DELAYS
 
     @classmethod
-    def inside(cls, home: Home, kind: SourceKind = SourceKind.DELTA) -> DemoEnv:
+    def inside(cls, home: Home, example: Example = DELAYS) -> DemoEnv:
         """Return the environment inside a user's home."""
-        return cls(Home(home.root / "demo"), kind)
+        return cls(Home(home.root / "demo"), example)
 
     @property
     def pipeline(self) -> str:
         """Name of the pipeline."""
-        return PIPELINES[self.kind]
+        return self.example.pipeline
 
     @property
     def run_dir(self) -> Path:
@@ -112,7 +126,7 @@ class DemoEnv:
         ensure_jars(CONNECTORS["kafka"])
         broker = KafkaBroker.make(self.home.root / "kafka")
         write_atomically(self._broker_record, json.dumps(asdict(broker.start())))
-        make_topic(broker.address, TOPIC, partitions)
+        make_topic(broker.address, self.example.topic or "", partitions)
         os.environ[SERVERS_VARIABLE] = broker.address
 
     def clear(self) -> None:
@@ -125,8 +139,8 @@ class DemoEnv:
         """Stop the stack, then the drivers (in reverse order, the stack would restart them), then the broker."""
         if self.home.run.is_dir():
             lifecycle.down(self.home)
-            for pipeline in PIPELINES.values():
-                self._stop_drivers(pipeline)
+            for example in SHOWN.values():
+                self._stop_drivers(example.pipeline)
         if self._broker_record.is_file():
             stop(ProcessId(**json.loads(self._broker_record.read_text(encoding="utf-8"))))
             self._broker_record.unlink()
@@ -138,8 +152,8 @@ class DemoEnv:
     def start_feed(self, clock: Clock, parts: int) -> subprocess.Popen[bytes]:
         """Start the replay as a process that ends together with this one."""
         settings = [f"--{key.replace('_', '-')}={value}" for key, value in asdict(clock).items()]
-        if self.kind is SourceKind.KAFKA:
-            settings += [f"--topic={TOPIC}", f"--bootstrap-servers={os.environ[SERVERS_VARIABLE]}"]
+        if self.example.topic:
+            settings += [f"--topic={self.example.topic}", f"--bootstrap-servers={os.environ[SERVERS_VARIABLE]}"]
         with (self.home.logs / "feed.log").open("ab") as log:
             return subprocess.Popen(
                 [

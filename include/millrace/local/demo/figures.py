@@ -27,12 +27,12 @@ class Figures:
         rows: Rows that arrived.
         peak_rows_per_s: Highest rate over PEAK_WINDOW_S.
         actions: Number of evaluations by action.
-        reconfigurations: Changes of slots that became ready.
+        reconfigurations: Decisions whose changes of slots became ready.
         downtime_s: Sum of their downtimes, each from the last commit before to the first commit after.
         longest_downtime_s: The longest of them.
         time_behind_s: Time in which the oldest waiting row was older than the objective's max_lag_s.
         worst_lag_s: Longest wait of a row.
-        slots_least, slots_most: Fewest and most slots in use.
+        slots_least, slots_most: Fewest and most slots in use, of all apps together.
         core_s: Slots times running time, summed over drivers; hand-overs count twice.
         fixed: The fixed size to compare with.
         fixed_core_s: Its core-seconds over the same time.
@@ -67,7 +67,6 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
     grid = np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)
     waiting = timeline.oldest_waiting_s(grid)
     peak = float(timeline.rate(grid, PEAK_WINDOW_S).max())
-    ready = [s for s in timeline.spans if s.ready_s is not None]
     changed = [c for c in timeline.changes if c.decision_id and c.outcome is Outcome.READY]
     downtimes = [c.downtime_s for c in changed if c.downtime_s is not None]
     fixed = smallest_fixed_size(spec, timeline)
@@ -78,13 +77,16 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
         rows=int(timeline.arrival_rows[-1]) if timeline.arrival_rows.size else 0,
         peak_rows_per_s=peak,
         actions=Counter(evaluation.decision.action.value for evaluation in timeline.evaluations),
-        reconfigurations=len(changed),
+        reconfigurations=len({c.decision_id for c in changed}),
         downtime_s=sum(downtimes),
         longest_downtime_s=max(downtimes, default=0.0),
         time_behind_s=float((waiting > spec.objective.max_lag_s).sum() * GRID_S),
         worst_lag_s=float(waiting.max()),
-        slots_least=min((s.slots for s in ready), default=0),
-        slots_most=max((s.slots for s in ready), default=0),
+        slots_least=sum(
+            min((s.slots for s in timeline.spans if s.app == app and s.ready_s is not None), default=0)
+            for app in timeline.apps
+        ),
+        slots_most=int(timeline.slots(grid).max()),
         core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
         fixed=fixed,
         fixed_core_s=fixed.slots * served_s,
@@ -108,8 +110,8 @@ def restarts_saved(figures: Figures) -> str:
         return ""
     usual, longest = median(figures.grown_s), max(figures.grown_s)
     return (
-        f"No change of slots stopped the job. New executors were ready after {usual:.1f} s (at most {longest:.1f} s); "
-        f"a restart would take about {figures.start_s:.0f} s, as the driver's first start did."
+        f"No change of slots stopped a driver. New executors were ready after {usual:.1f} s (at most {longest:.1f} s); "
+        f"a restart would take about {figures.start_s:.0f} s, as the first start did."
     )
 
 
@@ -127,20 +129,14 @@ def cards(spec: PipelineSpec, figures: Figures) -> list[tuple[str, str]]:
         (f"{figures.worst_lag_s:.0f} s", "longest time that a row waited"),
         (f"{figures.core_s:,.0f}", "core-seconds used"),
         (saved, f"compared with {figures.fixed.slots} slots all the time ({figures.fixed_core_s:,.0f} core-seconds)"),
-        (
-            _behind(figures.fixed),
-            f"behind with {figures.fixed.slots} fixed slots (modelled); {_kept(figures.fixed)}",
-        ),
+        *_modelled(figures.fixed),
     ]
 
 
-def _behind(fixed: FixedSize) -> str:
-    return "?" if fixed.behind_s is None else f"{fixed.behind_s:.0f} s"
-
-
-def _kept(fixed: FixedSize) -> str:
-    """Return why this size is the one to compare with, as text."""
-    if fixed.worst_lag_s is None:
-        return "nothing was measured"
+def _modelled(fixed: FixedSize) -> list[tuple[str, str]]:
+    """Return the lag of the fixed size, and why this size is the one to compare with; nothing if it has no model."""
+    if fixed.behind_s is None or fixed.worst_lag_s is None:
+        return []
     why = "the smallest fixed size that meets the goal" if fixed.keeps else "no fixed size meets the goal"
-    return f"{why} (longest wait {fixed.worst_lag_s:.0f} s)"
+    text = f"behind with {fixed.slots} fixed slots (modelled); {why} (longest wait {fixed.worst_lag_s:.0f} s)"
+    return [(f"{fixed.behind_s:.0f} s", text)]

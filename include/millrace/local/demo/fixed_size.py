@@ -41,10 +41,15 @@ class FixedSize:
 def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
     """Return the smallest allowed size that meets the goal; if none does, the one least behind, the largest if tied.
 
+    The model is of one app. Of several, the peak's slots are returned, without a lag.
+
     Args:
         spec: The pipeline.
         timeline: The run.
     """
+    if len(timeline.apps) > 1:
+        most = int(timeline.slots(np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)).max())
+        return FixedSize(most, False, None, None)
     known = throughputs(spec.app, _signals(timeline))
     if known.rate(1) is None:
         return FixedSize(spec.bounds_contract().max_slots, False, None, None)

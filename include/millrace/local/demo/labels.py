@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from millrace.model.decision import Decision
 from millrace.model.deployment import SLOTS
 
@@ -30,6 +32,11 @@ def slots_of(decision: Decision, app: str) -> tuple[int | None, int | None]:
     before = measured[0] if measured else None
     decided = decision.target.apps.get(app) if decision.target else None
     return before, decided.slots if decided else before
+
+
+def sizes_text(sizes: Mapping[str, tuple[int | None, int | None]]) -> str:
+    """Return the slots of each app before and after for a table's cell; with the app's name if there are several."""
+    return ", ".join(f"{app} " * (len(sizes) > 1) + slots_text(*size) for app, size in sizes.items())
 
 
 def slots_text(before: int | None, after: int | None) -> str:

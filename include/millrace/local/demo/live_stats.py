@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from millrace.lake.backlog import DeltaSource
 from millrace.lake.control_tables import ControlTables
+from millrace.lake.reconfigurations import newest_of_each_app
 from millrace.lake.store import literal
+from millrace.local.demo.timeline import sustainable
 from millrace.model.decision import Decision, Outcome, Reconfiguration
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder import driver_records
@@ -27,12 +29,13 @@ class LiveStats:
     Attributes:
         event_rows_per_s: Rows per second that arrived over the last RATE_WINDOW_S.
         arrived: Rows that have arrived.
-        processed: Rows processed, as far as telemetry has been committed.
-        slots: Slots of the driver in use; None if there is none.
-        starting: Slots of a driver that is being started; None if there is none.
+        processed: Rows processed by the last app, as far as telemetry has been committed.
+        slots: Slots of the drivers in use; None if there is none.
+        starting: Slots of drivers that are being started; None if there is none.
         sustainable_rows_per_s: Sustainable throughput of these slots from their newest evaluation; None before.
         circuit_open: Why the pipeline is no longer started; None while it is.
         changing: Whether the last reconfiguration is still in progress.
+        by_app: Slots in use of each app.
     """
 
     event_rows_per_s: float
@@ -43,6 +46,7 @@ class LiveStats:
     sustainable_rows_per_s: float | None
     circuit_open: str | None
     changing: bool = False
+    by_app: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def backlog(self) -> int:
@@ -75,23 +79,27 @@ class LiveStatsReader:
         self._source = DeltaSource(source)
         self._totals: deque[tuple[float, int]] = deque()
         self._seen: set[str] = set()
-        self._sustainable: dict[int, float | None] = {}
+        self._sustainable: dict[int, float] = {}
+        self._apps = tuple(spec.app_specs)
 
     def read(self) -> LiveStats:
         """Return the current figures."""
         self._source.refresh()
         arrived = self._source.total_rows or 0
-        serving, starting = self._drivers()
-        last = next(iter(self._tables.reconfigurations.recent(self._spec.name, limit=1, since=self._since)), None)
+        serving = self._slots(DriverState.RUNNING, DriverState.STOPPING)
+        starting = self._slots(DriverState.STARTING, DriverState.WAITING)
+        recent = self._tables.reconfigurations.recent(self._spec.name, since=self._since)
+        last = newest_of_each_app(recent)
         return LiveStats(
             event_rows_per_s=self._rate(arrived),
             arrived=arrived,
             processed=self._processed(),
-            slots=serving,
-            starting=starting,
-            sustainable_rows_per_s=self._sustainable.get(serving or 0),
-            circuit_open=_given_up(last),
-            changing=last is not None and last.outcome is Outcome.OPEN,
+            slots=sum(serving.values()) or None,
+            starting=sum(starting.values()) or None,
+            sustainable_rows_per_s=self._sustainable.get(sum(serving.values())),
+            circuit_open=next((failure for change in last if (failure := _given_up(change))), None),
+            changing=any(change.outcome is Outcome.OPEN for change in last),
+            by_app=serving,
         )
 
     def new_decisions(self) -> list[Decision]:
@@ -100,10 +108,9 @@ class LiveStatsReader:
         new = [d for d in reversed(recent) if d.decision_id not in self._seen and d.time >= self._since]
         self._seen |= {d.decision_id for d in new}
         for decision in new:
-            signals = decision.signals
-            for app in signals.apps if signals else ():
-                if signals and app.app == self._spec.app and app.capacity:
-                    self._sustainable[app.capacity.parallelism] = app.sustainable(signals.objective)
+            found = sustainable(decision.signals) if decision.signals else None
+            if found is not None:
+                self._sustainable[found[0]] = found[1]
         return new
 
     def _rate(self, arrived: int) -> float:
@@ -118,21 +125,21 @@ class LiveStatsReader:
         sql = f"""
             select coalesce(sum(rows_in), 0) as processed from (
                 select max(rows_in) as rows_in from batches
-                where pipeline = {literal(self._spec.name)} and app = {literal(self._spec.app)}
+                where pipeline = {literal(self._spec.name)} and app = {literal(self._apps[-1])}
                 group by query, epoch, batch_id
             )
         """  # noqa: S608 - values pass through literal()
         rows = self._tables.lake.rows(sql, "telemetry/batches")
         return int(rows[0]["processed"]) if rows else 0
 
-    def _drivers(self) -> tuple[int | None, int | None]:
-        records = driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)
-        serving = [r.slots for r in records if r.state in (DriverState.RUNNING, DriverState.STOPPING)]
-        starting = [r.slots for r in records if r.state in (DriverState.STARTING, DriverState.WAITING)]
-        return next(iter(serving), None), next(iter(starting), None)
+    def _slots(self, *states: DriverState) -> Mapping[str, int]:
+        """Return the slots of each app's newest driver in one of the states."""
+        records = {app: driver_records.all_of(self._run_dir, self._spec.name, app) for app in self._apps}
+        found = {app: [r.slots for r in each if r.state in states] for app, each in records.items()}
+        return {app: slots[0] for app, slots in found.items() if slots}
 
 
-def _given_up(last: Reconfiguration | None) -> str | None:
-    if last is None or last.outcome is not Outcome.CIRCUIT_OPEN:
+def _given_up(last: Reconfiguration) -> str | None:
+    if last.outcome is not Outcome.CIRCUIT_OPEN:
         return None
     return last.error or "it failed repeatedly"

@@ -6,21 +6,24 @@ from datetime import UTC
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from millrace.atomic_file import write_atomically
 from millrace.local.demo.chart import chart
 from millrace.local.demo.checks import Check, passed
 from millrace.local.demo.figures import Figures, cards, restarts_saved
-from millrace.local.demo.labels import clock, slots_text
+from millrace.local.demo.labels import clock, sizes_text
 from millrace.local.demo.timeline import Timeline
 from millrace.model.decision import SUCCEEDED
 from millrace.model.deployment import NOWHERE
 from millrace.model.spec import PipelineSpec
+from millrace.reporting.app_graph import app_graph
+from millrace.reporting.app_views import views
 from millrace.reporting.heat_map import HeatMap, heat_maps
 
 TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
 TEMPLATES.filters["clock"] = clock
-TEMPLATES.globals["slots_text"] = slots_text
+TEMPLATES.globals["sizes_text"] = sizes_text
 TEMPLATES.globals["good_outcomes"] = SUCCEEDED
 
 
@@ -51,11 +54,27 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
         cards=cards(spec, figures),
         saved=restarts_saved(figures),
         picture=picture,
+        graphs=_graphs(timeline),
         changing=[evaluation for evaluation in timeline.evaluations if evaluation.changes],
         staying=[evaluation for evaluation in timeline.evaluations if not evaluation.changes],
         advice=[evaluation for evaluation in timeline.evaluations if evaluation.planned],
         partitions=_partitions(timeline),
     )
+
+
+def _graphs(timeline: Timeline) -> list[tuple[float, Markup]]:
+    """Return time and drawing of several apps: of the last evaluation at the most slots, and of the last of all."""
+    seen = [
+        (evaluation.time_s, {app: after or 0 for app, (_, after) in evaluation.sizes.items()}, signals)
+        for evaluation in timeline.evaluations
+        if (signals := evaluation.decision.signals) and signals.edges
+    ]
+    if len(timeline.apps) < 2 or not seen:
+        return []
+    most = max(sum(slots.values()) for _, slots, _ in seen)
+    largest = [moment for moment in seen if sum(moment[1].values()) == most][-1]
+    shown = [largest, seen[-1]] if seen[-1] != largest else [largest]
+    return [(time_s, app_graph(views(slots, signals))) for time_s, slots, signals in shown]
 
 
 def _partitions(timeline: Timeline) -> list[tuple[float, int, list[HeatMap]]]:

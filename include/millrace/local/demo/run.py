@@ -18,7 +18,7 @@ from millrace.lake.source_tables import SourceTable, is_table
 from millrace.lake.store import Lake
 from millrace.local.demo.checks import checks, passed
 from millrace.local.demo.comparison import compare, settled
-from millrace.local.demo.demo_env import DemoEnv, SourceKind, stop_feed
+from millrace.local.demo.demo_env import DemoEnv, stop_feed
 from millrace.local.demo.figures import figures
 from millrace.local.demo.live_stats import LiveStats, LiveStatsReader
 from millrace.local.demo.report import write_report
@@ -65,13 +65,13 @@ class Demo:
             MillraceError: If it cannot start, or the stack or the job does not start.
         """
         env = self._env
-        with env.locked(), ExitStack() as cleaning, View(env.pipeline, self._console) as view:
+        spec = find(env.pipeline)
+        with env.locked(), ExitStack() as cleaning, View(tuple(spec.app_specs), self._console) as view:
             view.step("Removing the files of earlier demos")
             env.clear()
             cleaning.callback(self._stop, view)
             cleaning.enter_context(_interruptible())
-            spec = find(env.pipeline)
-            if env.kind is SourceKind.KAFKA:
+            if env.example.topic:
                 view.step("Starting a Kafka broker on 127.0.0.1")
                 env.start_broker(spec.max_parallelism)
             api = self._start_stack(view)
@@ -84,7 +84,7 @@ class Demo:
             if problem is None and spec.profile is not None:
                 problem = _profile(view, api, reader, spec)
             if not self._keep:
-                view.step("Stopping the job at a batch boundary")
+                view.step("Stopping every driver at a batch boundary")
                 api.wait_for_run(f"launch_{spec.name}", api.trigger(f"launch_{spec.name}", {"running": False}))
             held = self._conclude(view, spec, problem, ended)
             if self._keep:
@@ -116,11 +116,13 @@ class Demo:
         if spec.profile is not None:  # a separate batch job: it would take processors from the job that the demo shows
             api.wait_for_dag(f"profile_{spec.name}")
             api.set_paused(f"profile_{spec.name}", True)
-        view.step(f"Triggering the DAG {launch}: it starts a plain Spark script that does not import Millrace")
+        scripts = len(spec.app_specs)
+        plain = "a plain Spark script that does" if scripts == 1 else f"{scripts} plain Spark scripts that do"
+        view.step(f"Triggering the DAG {launch}: it starts {plain} not import Millrace")
         if api.wait_for_run(launch, api.trigger(launch)) != "success":
             log = self._env.home.logs / "drivers"
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
-        view.step("The job is running and writes its telemetry to Delta")
+        view.step("Every script is running; telemetry goes to Delta")
 
     def _watch(
         self, view: View, spec: PipelineSpec, source: SourceTable, reader: LiveStatsReader, cleaning: ExitStack

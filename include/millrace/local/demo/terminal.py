@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from millrace.local.demo.checks import Check, passed
 from millrace.local.demo.figures import Figures, cards, restarts_saved
 from millrace.local.demo.labels import clock, hour_text, slots_of, slots_text
 from millrace.local.demo.live_stats import LiveStats
+from millrace.local.demo.timeline import Evaluation
 from millrace.model.decision import Decision
 from millrace.model.spec import PipelineSpec
 
@@ -33,12 +35,12 @@ class View:
     """Show steps, live figures and Decisions; as a context manager, restore the terminal at the end.
 
     Args:
-        app: The pipeline's app.
+        apps: The pipeline's apps.
         console: Where to show it.
     """
 
-    def __init__(self, app: str, console: Console) -> None:
-        self._app, self._console = app, console
+    def __init__(self, apps: Sequence[str], console: Console) -> None:
+        self._apps, self._console = apps, console
         self._begun = time.monotonic()
         self._history: deque[LiveStats] = deque(maxlen=HISTORY)
         self._decisions: deque[tuple[float, Decision]] = deque(maxlen=SHOWN_DECISIONS)
@@ -89,7 +91,7 @@ class View:
         """Show a Decision as it happens."""
         self._decisions.append((self.elapsed_s, decision))
         if self._live is None:
-            self._console.print(decision_text(self.elapsed_s, decision, self._app), soft_wrap=True)
+            self._console.print(decision_text(self.elapsed_s, decision, self._apps), soft_wrap=True)
 
     def still(self) -> None:
         """Freeze the live view and continue with plain lines."""
@@ -112,13 +114,13 @@ class View:
             "event rate", f"{now.event_rows_per_s:,.0f} rows/s", _spark([p.event_rows_per_s for p in past], top)
         )
         rows.add_row("sustainable", sustainable, _spark([p.sustainable_rows_per_s or 0 for p in past], top))
-        rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8))
+        rows.add_row("parallelism", parallelism(now), _spark([p.slots or 0 for p in past], 8 * len(self._apps)))
         rows.add_row("backlog", f"{now.backlog:,} rows", _spark([p.backlog for p in past]))
         decisions: RenderableType = Text("The first evaluation runs when the first telemetry arrives.", style="dim")
         if self._decisions:
             decisions = table = Table.grid(padding=(0, 2))
             for at_s, each in self._decisions:
-                table.add_row(*decision_cells(at_s, each, self._app))
+                table.add_row(*decision_cells(at_s, each, self._apps))
         title = f"[bold]Millrace demo[/bold]  {clock(self.elapsed_s)}{of_day(self._hour)}"
         below = Text(self._addresses, style="dim")
         return Panel(Group(rows, Text(), decisions, Text(), below), title=title, title_align="left", padding=(1, 2))
@@ -135,19 +137,21 @@ def line(stats: LiveStats, hour: float | None) -> str:
 def parallelism(stats: LiveStats) -> str:
     """Return the slots, and the slots that are starting."""
     now = "starting" if stats.slots is None else f"{stats.slots} slot{'s' if stats.slots != 1 else ''}"
+    if len(stats.by_app) > 1:
+        now += f" ({', '.join(f'{app} {slots}' for app, slots in stats.by_app.items())})"
     return f"{now} (→ {stats.starting})" if stats.starting is not None else now
 
 
-def decision_text(at_s: float, decision: Decision, app: str) -> Text:
+def decision_text(at_s: float, decision: Decision, apps: Sequence[str]) -> Text:
     """Return a Decision as a line."""
-    return Text("  ").join(decision_cells(at_s, decision, app))
+    return Text("  ").join(decision_cells(at_s, decision, apps))
 
 
-def decision_cells(at_s: float, decision: Decision, app: str) -> tuple[Text, Text, Text]:
-    """Return a Decision's time, slots and sentence; highlight a change."""
-    before, after = slots_of(decision, app)
-    change = after is not None and after != before
-    slots = Text(f"{slots_text(before, after):>6}", style="bold magenta" if change else "dim")
+def decision_cells(at_s: float, decision: Decision, apps: Sequence[str]) -> tuple[Text, Text, Text]:
+    """Return a Decision's time, slots of all apps and sentence; highlight a change."""
+    evaluation = Evaluation(at_s, decision, {app: slots_of(decision, app) for app in apps})
+    change = evaluation.changes
+    slots = Text(f"{slots_text(evaluation.before, evaluation.after):>6}", style="bold magenta" if change else "dim")
     return Text(f"{clock(at_s):>5}", style="dim"), slots, Text(decision.sentence, style="" if change else "dim")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from millrace.lake.source_tables import arrivals
 from millrace.lake.store import Lake, literal
 from millrace.local.demo.labels import slots_of
 from millrace.model.decision import LIVE, SUCCEEDED, Decision, Outcome, Reconfiguration
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 
 Numbers = npt.NDArray[np.float64]
@@ -27,6 +29,7 @@ ALL = 100_000
 class Span:
     """A driver on its cores, from spark-submit to its end, in seconds of the run."""
 
+    app: str
     start_s: float
     ready_s: float | None
     end_s: float
@@ -41,14 +44,23 @@ class Evaluation:
     Attributes:
         time_s: Time, in seconds of the run.
         decision: The Decision itself.
-        before: The app's slots before it; None if they were not measured.
-        after: The slots it decided on, the same as before for "stay".
+        sizes: Each app's slots before it (None if they were not measured) and the slots it decided on, the same as
+            before for "stay".
     """
 
     time_s: float
     decision: Decision
-    before: int | None
-    after: int | None
+    sizes: Mapping[str, tuple[int | None, int | None]]
+
+    @property
+    def before(self) -> int | None:
+        """Slots of all apps before it; None if they were not measured."""
+        return _sum(before for before, _ in self.sizes.values())
+
+    @property
+    def after(self) -> int | None:
+        """Slots of all apps that it decided on; None if they are not known."""
+        return _sum(after for _, after in self.sizes.values())
 
     @property
     def planned(self) -> bool:
@@ -58,20 +70,29 @@ class Evaluation:
     @property
     def changes(self) -> bool:
         """Whether the evaluation decided on a different number of slots."""
-        return self.after is not None and self.after != self.before
+        return any(after is not None and after != before for before, after in self.sizes.values())
+
+    @property
+    def grows_all(self) -> bool:
+        """Whether it decided on more slots for every app."""
+        return all(before and after and after > before for before, after in self.sizes.values())
 
 
 @dataclass(frozen=True)
 class Timeline:
     """One run. All times are seconds since ``begun``; arrays with the same prefix have equal length.
 
+    Several apps are a chain that passes every row on: a row waits from its arrival at the first app to the end of the
+    last app's batch.
+
     Attributes:
         begun: When the first driver was started or the first row arrived, whichever was earlier (UTC).
         length_s: Length of the run.
+        apps: Names of the apps.
         arrival_s, arrival_rows: Commits to the source, and the total rows committed up to each.
-        batch_s, batch_rows: Ends of micro-batches, and the total rows processed up to each.
+        batch_s, batch_rows: Ends of the last app's micro-batches, and the total rows processed up to each.
         capacity_s, capacity_slots, capacity_rows_per_s: Sustainable throughput as measured by
-            evaluations, rows per second.
+            evaluations, rows per second, and the slots of all apps together.
         spans: Drivers, in order of their start.
         evaluations: Decisions, oldest first.
         changes: Reconfigurations, oldest first.
@@ -79,6 +100,7 @@ class Timeline:
 
     begun: datetime
     length_s: float
+    apps: tuple[str, ...]
     arrival_s: Numbers
     arrival_rows: Numbers
     batch_s: Numbers
@@ -110,11 +132,18 @@ class Timeline:
         half = window_s / 2
         return (self.arrived(times_s + half) - self.arrived(times_s - half)) / window_s
 
-    def slots(self, times_s: Numbers) -> Numbers:
-        """Return the slots of the driver in use at each time: the newest one that was ready."""
+    def slots(self, times_s: Numbers, app: str | None = None) -> Numbers:
+        """Return the slots of the driver in use at each time: the newest one that was ready.
+
+        Args:
+            times_s: The times.
+            app: The app; by default, all apps together.
+        """
+        if app is None:
+            return sum((self.slots(times_s, each) for each in self.apps), np.zeros_like(times_s))
         served = np.zeros_like(times_s)
         for span in self.spans:
-            if span.ready_s is not None:
+            if span.app == app and span.ready_s is not None:
                 served = np.where((times_s >= span.ready_s) & (times_s <= span.end_s), span.slots, served)
         return served
 
@@ -131,27 +160,22 @@ def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until
     Raises:
         MillraceError: If a table cannot be read.
     """
-    until = until or datetime.now(UTC)
+    until, apps = until or datetime.now(UTC), tuple(spec.app_specs)
     came = arrivals(source)
     changes = tuple(reversed(tables.reconfigurations.recent(spec.name, limit=ALL)))
     decisions = list(reversed(tables.decisions.recent(spec.name, limit=ALL)))
-    batches = _batches(spec, tables.lake)
+    batches = _batches(spec.name, apps[-1], tables.lake)
     firsts = [*came["time"].to_pylist()[:1], *(c.started for c in changes[:1]), *(d.time for d in decisions[:1])]
     begun = min(firsts, default=until)
 
     def seconds(times: list[datetime]) -> Numbers:
         return np.array([(t - begun).total_seconds() for t in times], dtype=float)
 
-    measured = [
-        (d.signals.until, app.capacity.parallelism, app.sustainable(d.signals.objective))
-        for d in decisions
-        if d.signals
-        for app in d.signals.apps
-        if app.app == spec.app and app.capacity
-    ]
+    measured = [(d.signals.until, *found) for d in decisions if d.signals and (found := sustainable(d.signals))]
     return Timeline(
         begun=begun,
         length_s=(until - begun).total_seconds(),
+        apps=apps,
         arrival_s=seconds(came["time"].to_pylist()),
         arrival_rows=np.cumsum(came["rows"].to_numpy().astype(float)),
         batch_s=seconds([b["time"] for b in batches]),
@@ -159,17 +183,29 @@ def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until
         capacity_s=seconds([t for t, _, _ in measured]),
         capacity_slots=np.array([float(p) for _, p, _ in measured]),
         capacity_rows_per_s=np.array([rate for _, _, rate in measured], dtype=float),
-        spans=_spans(spec, tables.deployments, changes, begun, until),
-        evaluations=tuple(_evaluation(spec.app, d, begun) for d in decisions),
+        spans=tuple(
+            span
+            for app in apps
+            for span in _spans(app, tables.deployments, [c for c in changes if c.app == app], begun, until)
+        ),
+        evaluations=tuple(_evaluation(apps, d, begun) for d in decisions),
         changes=changes,
     )
 
 
-def _batches(spec: PipelineSpec, lake: Lake) -> list[dict[str, Any]]:
+def sustainable(signals: Signals) -> tuple[int, float] | None:
+    """Return the slots of all apps and the rows per second that they sustain; None until every app is measured."""
+    rates = {app.app: app.sustainable(signals.objective) for app in signals.apps}
+    slots = [app.capacity.parallelism for app in signals.apps if app.capacity]
+    rate = signals.least_share(rates)
+    return None if rate is None or len(slots) < len(signals.apps) else (sum(slots), rate)
+
+
+def _batches(pipeline: str, app: str, lake: Lake) -> list[dict[str, Any]]:
     sql = f"""
         select time, rows_in from (
             select *, row_number() over (partition by query, epoch, batch_id order by time desc) as age
-            from batches where pipeline = {literal(spec.name)} and app = {literal(spec.app)}
+            from batches where pipeline = {literal(pipeline)} and app = {literal(app)}
             and rows_in > 0 -- a marker has the id of the batch before it
         ) where age = 1 order by time
     """  # noqa: S608 - values pass through literal()
@@ -177,13 +213,9 @@ def _batches(spec: PipelineSpec, lake: Lake) -> list[dict[str, Any]]:
 
 
 def _spans(
-    spec: PipelineSpec,
-    deployments: DeploymentStore,
-    changes: tuple[Reconfiguration, ...],
-    begun: datetime,
-    until: datetime,
-) -> tuple[Span, ...]:
-    """Return each driver's time on its cores, with a new span at each change of its executors.
+    app: str, deployments: DeploymentStore, changes: Sequence[Reconfiguration], begun: datetime, until: datetime
+) -> list[Span]:
+    """Return the time of each driver of an app on its cores, with a new span at each change of its executors.
 
     While one driver hands over to the next, or executors are being added, both count, so this is an upper bound.
     Executors count until they are gone.
@@ -192,10 +224,10 @@ def _spans(
     for index, change in enumerate(changes):
         if change.generation is None or change.to_version is None:
             continue
-        deployment = deployments.get(spec.name, change.to_version)
-        if deployment is None or spec.app not in deployment.apps or change.started >= until:
+        deployment = deployments.get(change.pipeline, change.to_version)
+        if deployment is None or app not in deployment.apps or change.started >= until:
             continue
-        slots = deployment.apps[spec.app].slots
+        slots = deployment.apps[app].slots
         started = change.outcome in (Outcome.READY, Outcome.OPEN)
         if change.tier == LIVE and not (started and spans):
             continue
@@ -208,6 +240,7 @@ def _spans(
             begin = change.started if slots > spans[-1].slots else changed
         spans.append(
             Span(
+                app=app,
                 start_s=(begin - begun).total_seconds(),
                 ready_s=(change.ended - begun).total_seconds() if started and change.ended else None,
                 end_s=(end - begun).total_seconds(),
@@ -215,12 +248,17 @@ def _spans(
                 version=change.to_version,
             )
         )
-    return tuple(spans)
+    return spans
 
 
-def _evaluation(app: str, decision: Decision, begun: datetime) -> Evaluation:
-    before, after = slots_of(decision, app)
-    return Evaluation((decision.time - begun).total_seconds(), decision, before, after)
+def _evaluation(apps: Sequence[str], decision: Decision, begun: datetime) -> Evaluation:
+    sizes = {app: slots_of(decision, app) for app in apps}
+    return Evaluation((decision.time - begun).total_seconds(), decision, sizes)
+
+
+def _sum(slots: Iterable[int | None]) -> int | None:
+    known = list(slots)
+    return None if None in known else sum(n for n in known if n is not None)
 
 
 def _step(times: Numbers, values: Numbers, at: Numbers) -> Numbers:

