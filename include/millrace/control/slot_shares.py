@@ -7,13 +7,15 @@ quota itself is checked when a version is committed, so the shares need no coord
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from millrace.control.fair_shares import fair_shares
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import SLOTS_WANTED, Decision
 from millrace.model.deployment import Deployment
-from millrace.model.signals import Signals
+from millrace.model.signals import Bounds, Signals
 from millrace.model.spec import PipelineSpec
 
 QUOTA = "guards.max_total_slots"
@@ -45,26 +47,41 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
     quota = spec.guards.max_total_slots
     if quota is None:
         return None
-    bounds = spec.bounds_by_app().values()
-    needs = {spec.name: sum(allowed.max_slots for allowed in bounds)}
-    lows, weights = {spec.name: sum(allowed.min_slots for allowed in bounds)}, {spec.name: spec.priority}
+    bounds = list(spec.bounds_by_app().values())
+    least, most = sum(allowed.min_slots for allowed in bounds), sum(allowed.max_slots for allowed in bounds)
+    claims = {spec.name: _Claim(most, least, spec.priority, _step(bounds))}
     for other in tables.deployments.slots_in_use().others(spec.name):
         if other.slots:
-            last = tables.decisions.last_measured(other.pipeline)
-            needs[other.pipeline], lows[other.pipeline], weights[other.pipeline] = _claim(other, last)
-    if sum(lows.values()) > quota:
-        return lows[spec.name]
-    return fair_shares(needs, weights, quota, lows)[spec.name]
+            claims[other.pipeline] = _claim(other, tables.decisions.last_measured(other.pipeline))
+    if sum(claim.low for claim in claims.values()) > quota:
+        return claims[spec.name].low
+    needs, lows, weights, steps = (
+        {name: getattr(claim, figure) for name, claim in claims.items()} for figure in ("need", "low", "weight", "step")
+    )
+    return fair_shares(needs, weights, quota, lows, steps)[spec.name]
 
 
-def _claim(current: Deployment, last: Decision | None) -> tuple[int, int, float]:
-    """Return the slots that another pipeline wants, the fewest that it can have, and its weight.
+@dataclass(frozen=True)
+class _Claim:
+    """What a pipeline may get: slots that it wants, fewest slots, weight, and the step in which slots come."""
 
-    One that nothing is known of keeps its slots.
-    """
+    need: int
+    low: int
+    weight: float
+    step: int
+
+
+def _claim(current: Deployment, last: Decision | None) -> _Claim:
+    """Return what another pipeline may get. One that nothing is known of keeps its slots."""
     if last is None or last.signals is None:
-        return current.slots, current.slots, 1.0
+        return _Claim(current.slots, current.slots, 1.0, 1)
     wanted = {name: last.predicted_of(name, SLOTS_WANTED) or app.slots for name, app in current.apps.items()}
-    least = sum(last.signals.bounds_of(name).min_slots for name in current.apps)
-    need = round(sum(wanted.values()))
-    return need, min(least, need), last.signals.priority
+    bounds = [last.signals.bounds_of(name) for name in current.apps]
+    step = _step(bounds)
+    need = math.ceil(sum(wanted.values()) / step) * step
+    return _Claim(need, min(sum(allowed.min_slots for allowed in bounds), need), last.signals.priority, step)
+
+
+def _step(bounds: Iterable[Bounds]) -> int:
+    """Return the step in which the slots of all apps together come."""
+    return math.gcd(*(allowed.step for allowed in bounds)) or 1

@@ -19,6 +19,9 @@ from millrace.optimizers.conformance.builders import app_signals, signals
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 
 
+WIDE = Bounds(1, 20)
+
+
 @pytest.fixture
 def tables(tmp_path: Path) -> ControlTables:
     return ControlTables(Lake(tmp_path))
@@ -30,14 +33,20 @@ def spec(name: str, quota: int | None = 24, **changes: object) -> PipelineSpec:
 
 
 def evaluated(
-    tables: ControlTables, name: str, slots: int, wanted: int | None = None, priority: float = 1.0, minute: int = 0
+    tables: ControlTables,
+    name: str,
+    slots: int,
+    wanted: int | None = None,
+    priority: float = 1.0,
+    minute: int = 0,
+    bounds: Bounds = WIDE,
 ) -> None:
     """A pipeline that holds some slots and, if it does not get them, wants more."""
     first = spec(name).first_deployment()
     content = replace(first, apps={name: replace(first.apps[name], slots=slots)})
     latest = tables.deployments.latest(name)
     tables.deployments.commit(content, latest.version if latest else None)
-    seen = signals(app_signals(slots, 10.0, None, app=name), bounds=Bounds(1, 20))
+    seen = signals(app_signals(slots, 10.0, None, app=name), bounds=bounds)
     predicted = {} if wanted is None else {"slots_wanted": float(wanted)}
     time = NOON + timedelta(minutes=minute)
     told = Decision(f"{name}-{minute}", name, time, Action.HOLD, "budget", "", predicted=predicted)
@@ -85,6 +94,14 @@ def test_shares_settle_after_three_evaluations_and_the_quota_holds(tables: Contr
             evaluated(tables, name, slots[name], wanted[name], priority[name], minute)
             assert sum(slots.values()) <= 24
     assert slots == {"a": 6, "b": 6, "c": 12}
+
+
+def test_slots_that_no_executor_could_use_go_to_the_others(tables: ControlTables) -> None:
+    pairs = {"executor": {"cores": 2, "memory_mb": 512}, "slots": {"min": 2, "max": 20, "start": 2}}
+    evaluated(tables, "a", 2, wanted=20, bounds=Bounds(2, 20, 2))
+    evaluated(tables, "b", 2, wanted=20)
+    shares = share_of(spec("a", 15, **pairs), tables), share_of(spec("b", 15), tables)
+    assert shares in ((8, 7), (6, 9))
 
 
 def test_pipeline_that_was_never_evaluated_keeps_its_slots(tables: ControlTables) -> None:
