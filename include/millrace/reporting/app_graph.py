@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from millrace.reporting.app_views import AppView
 
-WIDTH, HEIGHT, ACROSS, DOWN = 180, 78, 120, 26
+WIDTH, HEIGHT, ACROSS, DOWN = 224, 78, 110, 26
 """Size of a box, and the space to the next one."""
 MARGIN, HEAD, LINE = 8, 8, 19
 """Space around the drawing, length of an arrowhead, height of a line of text."""

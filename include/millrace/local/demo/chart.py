@@ -19,7 +19,7 @@ RATE, THROUGHPUT, SLOTS, BACKLOG, QUIET = "#2a78d6", "#1baf7a", "#7d55c7", "#eb6
 GRID, TEXT = "#e1e0d9", "#52514e"
 CLEAR = "rgba(0,0,0,0)"
 """Transparent: the page shows through, light or dark. The page also sets the text colour."""
-DASHES = ("solid", "dash", "dot", "dashdot")
+APPS = ("#2a78d6", "#1baf7a", "#eb6834", "#c2487f")
 UP, DOWN = "triangle-up", "triangle-down"
 
 
@@ -85,9 +85,9 @@ def _slots(figure: go.Figure, timeline: Timeline, times: Any, hover: dict[str, A
         x=times, y=timeline.slots(times), name="slots", line=style, fill="tozeroy", fillcolor="rgba(125,85,199,0.10)",
         hovertemplate=template, **hover, row=2, col=1,
     )  # fmt: skip
-    for app, dash in zip(timeline.apps if len(timeline.apps) > 1 else (), cycle(DASHES)):
+    for app, colour in zip(timeline.apps if len(timeline.apps) > 1 else (), cycle(APPS)):
         figure.add_scatter(
-            x=times, y=timeline.slots(times, app), name=f"slots of {app}", line={**style, "width": 1.5, "dash": dash},
+            x=times, y=timeline.slots(times, app), name=f"slots of {app}", line={**style, "color": colour},
             hovertemplate=f"{app} {template}", **hover, row=2, col=1,
         )  # fmt: skip
 

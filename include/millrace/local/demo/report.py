@@ -65,7 +65,7 @@ def page(spec: PipelineSpec, timeline: Timeline, figures: Figures, checks: tuple
 def _graphs(timeline: Timeline) -> list[tuple[float, Markup]]:
     """Return time and drawing of several apps: of the last evaluation at the most slots, and of the last of all."""
     seen = [
-        (evaluation.time_s, {app: after or 0 for app, (_, after) in evaluation.sizes.items()}, signals)
+        (evaluation.time_s, {app: before or after or 0 for app, (before, after) in evaluation.sizes.items()}, signals)
         for evaluation in timeline.evaluations
         if (signals := evaluation.decision.signals) and signals.edges
     ]
