@@ -63,6 +63,7 @@ class Reason(StrEnum):
     STATE_UNKNOWN = "state_unknown"
     OPERATOR_VANISHED = "operator_vanished"
     BUDGET = "budget"
+    BUDGET_UNMEASURED = "budget_unmeasured"
 
 
 _ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
@@ -132,6 +133,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.STATE_UNKNOWN: "{app}: the metrics do not show how busy it is or whether it keeps up. No decision.",
     Reason.BUDGET: "{app} needs {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline, which "
     "sustains {share} % of what arrives.",
+    Reason.BUDGET_UNMEASURED: "{app} wants {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline. "
+    "Not all of its apps are measured yet.",
     Reason.OPERATOR_VANISHED: "{app}: nothing was measured for {name}, which the deployment sizes separately. No "
     "decision.",
 }

@@ -49,6 +49,10 @@ def embedded_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         service_processes.stop(leaders, home.root)
 
 
+REST_S = 3.0
+"""Rest after an evaluation, if the spec's period is not shorter: evaluations must not take the job's processors."""
+
+
 @dataclass
 class Adapting:
     """A launched pipeline: evaluations and changes, made as Airflow makes them on commits of telemetry."""
@@ -67,6 +71,7 @@ class Adapting:
         else:
             due = self.loop.commit(self.decisions[-1])
             self.changes += self.loop.apply(due) if due else ()
+            time.sleep(min(self.spec.period_s, REST_S))
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Evaluate until the app is as wanted."""

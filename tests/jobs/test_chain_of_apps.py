@@ -17,6 +17,7 @@ from tests.jobs.totals import HIGH, LOW, expected_totals, total
 
 pytestmark = pytest.mark.platform
 
+BUDGET = 14
 YAML = """\
 name: chain
 apps:
@@ -25,7 +26,7 @@ apps:
 slots: {{min: 2, max: 8, start: 2}}
 executor: {{cores: 2, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 120}}
-budget: {{slots: 14}}
+budget: {{slots: {budget}}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
@@ -39,7 +40,7 @@ def test_both_apps_follow_the_rate_at_the_head(tmp_path: Path, monkeypatch: pyte
     with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
         SourceTable(tmp_path / "mid", SCHEMA, "test")  # a stream does not start on a table that does not exist
         arrivals = feed.enter_context(arriving(table(tmp_path / "in"), LOW / 2))
-        text = YAML.format(scripts=SCRIPTS, folder=tmp_path)
+        text = YAML.format(scripts=SCRIPTS, folder=tmp_path, budget=BUDGET)
         with adapting(tmp_path / "chain.yaml", text) as pipeline:
             pipeline.until(lambda: knows_both(pipeline))
             arrivals.rows_per_s = HIGH
@@ -54,6 +55,7 @@ def test_both_apps_follow_the_rate_at_the_head(tmp_path: Path, monkeypatch: pyte
     grown = [decision for decision in pipeline.decisions if decision.action is Action.APPLY]
     print(*(decision.sentence for decision in grown), sep="\n")
     assert {change.app for decision in grown for change in decision.changes} == {"copies", "totals"}
+    assert all(decision.target is not None and decision.target.slots <= BUDGET for decision in grown)
     linked = [d.signals.edges for d in pipeline.decisions if d.signals and d.signals.edges]
     assert {(edge.producer, edge.consumer) for edges in linked for edge in edges} == {("copies", "totals")}
     assert {(change.tier, change.generation) for change in pipeline.changes} == {("T1", 1)}, pipeline.changes

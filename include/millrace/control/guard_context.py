@@ -46,6 +46,7 @@ class GuardContext:
         forced: True if a person forces the change.
         open_at_most_s: Age beyond which an open Reconfiguration was left by a killed reconciler, seconds.
         join: The spec's join; None without one.
+        budget: Most slots of all apps together; None without a budget.
         undone: Deployment that a person recently rolled back, which made the current one; None if there is none.
         rolled_back: Decisions of the last :data:`HELD_FOR` that undid a change that had missed its prediction.
         signals: Signals behind the change; None if nothing was measured.
@@ -63,6 +64,7 @@ class GuardContext:
     forced: bool = False
     open_at_most_s: float = 600.0
     join: Join | None = None
+    budget: int | None = None
     undone: Deployment | None = None
     rolled_back: Sequence[Decision] = ()
     signals: Signals | None = None
@@ -126,6 +128,7 @@ def guard_context(
         forced=forced,
         open_at_most_s=spec.ready_deadline_s + spec.stop_deadline_s,
         join=spec.join,
+        budget=None if spec.budget is None else spec.budget.slots,
         undone=undone,
         rolled_back=rolled_back,
         signals=signals,

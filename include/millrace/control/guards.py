@@ -68,13 +68,19 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 
 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
-    """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum."""
+    """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum.
+
+    Apps that already have more slots than their budget may still change, but together get no more.
+    """
     for name, app in sorted(target.apps.items()):
         allowed = context.bounds.get(name)
         if allowed is not None and app.slots not in allowed:
             return f"{name}: {app.slots} slots; allowed: {allowed}"
         if app.memory_mb < MIN_MEMORY_MB:
             return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"
+    budget = math.inf if context.budget is None else context.budget
+    if target.slots > max(budget, context.current.slots):
+        return f"{target.slots} slots of all apps; allowed: {budget} (budget.slots)"
     return _join_out_of_bounds(context, target)
 
 

@@ -118,6 +118,13 @@ def test_bounds_when_slots_are_outside_then_veto_even_a_forced_change(
     assert ("bounds" in found) == (not low <= slots <= low + span)
 
 
+def test_bounds_let_apps_above_their_budget_shrink_but_not_grow() -> None:
+    assert vetoes(2, 4, budget=4) == vetoes(6, 5, budget=4) == vetoes(6, 6, budget=4) == []
+    told = trace(2, 5, budget=4, forced=True)
+    assert [o.reason for o in told if not o.passed] == ["5 slots of all apps; allowed: 4 (budget.slots)"]
+    assert vetoes(6, 7, budget=4) == ["bounds"]
+
+
 @given(ago_s=st.floats(0, 200), cool_down_s=st.floats(0, 100))
 def test_cool_down_when_the_last_change_ended_recently_then_vetoes(ago_s: float, cool_down_s: float) -> None:
     last = change(ago_s)

@@ -165,6 +165,21 @@ def test_slots_of_an_app_that_was_not_measured_count_in_the_budget() -> None:
     assert targets(told) == {"clean": 3}
 
 
+def test_slots_that_have_not_come_yet_count_in_the_budget() -> None:
+    seen = chain(app("clean", 200.0, slots=2, settling=True), app("count", 200.0, slots=2), links=(), budget=12)
+    current = deployed(app("clean", 200.0, slots=8), app("count", 200.0, slots=2))
+    told = create("flow", {}).propose(seen, current, {})[0]
+    assert targets(told) == {"count": 4}
+
+
+def test_apps_without_figures_that_exceed_the_budget_give_up_no_more_than_they_must() -> None:
+    seen = chain(app("clean", 9.0, slots=8, settling=True), app("count", 9.0, slots=8, settling=True), budget=14)
+    told = ask(seen)
+    assert targets(told) in ({"clean": 7, "count": 7}, {"clean": 6, "count": 6})
+    assert "clean wants 8 slots and gets 7: budget.slots leaves 14 for this pipeline." in told.sentence
+    assert "sustains" not in told.sentence
+
+
 def test_budget_that_is_enough_changes_nothing() -> None:
     seen = chain(app("clean", 80.0), app("enrich", 80.0), links=())
     assert ask(replace(seen, budget=16)) == ask(seen)
