@@ -372,22 +372,6 @@ class Signals:
         known = [app.backlog_rows for app in self.apps if app.backlog_rows is not None]
         return sum(known) if len(known) == len(self.apps) else None
 
-    def least_share(self, rates: Mapping[str, float | None]) -> float | None:
-        """Return the rate of arrival from outside, rows per second, at which the first of the apps is at its own rate.
-
-        Args:
-            rates: A rate of each app, rows per second, for example what it sustains; None if unknown.
-        """
-        if len(self.apps) == 1:
-            return rates.get(self.apps[0].app)
-        arrival, shares = self.arrival_rows_per_s, []
-        for app in self.apps:
-            rate = rates.get(app.app)
-            if rate is None or not app.arrival_rows_per_s:
-                return None
-            shares.append(rate / app.arrival_rows_per_s)
-        return None if arrival is None or not shares else arrival * min(shares)
-
     @property
     def settled(self) -> tuple[AppSignals, ...]:
         """The apps whose figures are representative: all others settle."""

@@ -20,6 +20,7 @@ from millrace.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, Guard
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
+from millrace.model.chain_rate import chain_rate
 from millrace.model.contingency import describe
 from millrace.model.decision import CARRIED_OUT, Action, Decision, Memory, Reconfiguration
 from millrace.model.deployment import Deployment
@@ -198,7 +199,7 @@ class Replay:
             slots=slots,
             running=sum(app.slots for app in signals.apps),
             decided=slots if done is None else _slots(done),
-            throughput_rows_per_s=signals.least_share({app.app: self.plant.throughput(app) for app in signals.apps}),
+            throughput_rows_per_s=chain_rate(signals, {app.app: self.plant.throughput(app) for app in signals.apps}),
             backlog_rows=signals.backlog_rows,
             action=decision.action,
             reason_code=decision.reason_code,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from millrace.lake.control_tables import ControlTables
+from millrace.model.chain_rate import chain_rate
 from millrace.model.codec import from_json
 from millrace.model.decision import CARRIED_OUT, Action
 from millrace.model.row_wait import sustainable
@@ -145,7 +146,7 @@ def _moment(row: Mapping[str, Any]) -> Moment | None:
         capacity = _sustainable(app, signals["objective"])
         return Moment(row["time"], app.get("arrival_rows_per_s"), capacity, app["slots"], app.get("backlog_rows"))
     seen = from_json(Signals, row["signals"])
-    capacity = seen.least_share({app.app: app.sustainable(seen.objective) for app in seen.apps})
+    capacity = chain_rate(seen, {app.app: app.sustainable(seen.objective) for app in seen.apps})
     slots = sum(app.slots for app in seen.apps)
     return Moment(row["time"], seen.arrival_rows_per_s, capacity, slots, seen.backlog_rows)
 

@@ -128,9 +128,9 @@ def _follow(path: Path) -> None:
 
 
 @click.command()
-@click.option("--days", default=0.9, show_default=True, help="Days to replay; fractions allowed.")
+@click.option("--days", type=float, help="Days to replay; fractions allowed. By default 0.9, for medallion 1.1.")
 @click.option("--day-s", default=360.0, show_default=True, help="Seconds per replayed day.")
-@click.option("--start-hour", default=5, show_default=True, help="Hour of the day to start at.")
+@click.option("--start-hour", type=int, help="Hour of the day to start at. By default 5, for medallion 20.")
 @click.option("--fold-days", default=14, show_default=True, help="Days of flights merged into one replayed day.")
 @click.option(
     "--pipeline",
@@ -145,7 +145,14 @@ def _follow(path: Path) -> None:
 @click.option("--keep", is_flag=True, help="Leave the stack and the job running at the end.")
 @click.option("--down", is_flag=True, help="Stop what --keep left running, and do nothing else.")
 def demo(
-    days: float, day_s: float, start_hour: int, fold_days: int, pipeline: str, source: str, keep: bool, down: bool
+    days: float | None,
+    day_s: float,
+    start_hour: int | None,
+    fold_days: int,
+    pipeline: str,
+    source: str,
+    keep: bool,
+    down: bool,
 ) -> int:
     """Replay a day of flights of 2013 and watch real Spark jobs scale up and down with them.
 
@@ -165,7 +172,13 @@ def demo(
             env.stop()
         return 0
     ensure_spark()
-    clock = Clock(fold_days=fold_days, days=days, day_s=day_s, start_hour=start_hour, tick_s=2.0)
+    clock = Clock(
+        fold_days=fold_days,
+        days=example.days if days is None else days,
+        day_s=day_s,
+        start_hour=example.start_hour if start_hour is None else start_hour,
+        tick_s=2.0,
+    )
     # everything the demo starts uses the demo's own home and sees no other pipeline
     os.environ["MILLRACE_HOME"] = str(env.home.root)
     for variable in (FOLDERS_VARIABLE, LAKE_VARIABLE):

@@ -41,16 +41,21 @@ class Example:
         pipeline: Its name.
         folder: Folder of its spec; None if it is built in.
         topic: Kafka topic that it reads; None if it reads a Delta table.
+        start_hour: Hour of the day at which its replay starts.
+        days: Days that it replays.
     """
 
     pipeline: str
     folder: Path | None = None
     topic: str | None = None
+    start_hour: int = 5
+    days: float = 0.9
 
 
 DELAYS = Example("delays")
 DELAYS_KAFKA = Example("delays_kafka", EXAMPLES / "kafka", "flights")
-MEDALLION = Example("medallion", EXAMPLES / "medallion")
+MEDALLION = Example("medallion", EXAMPLES / "medallion", start_hour=20, days=1.1)
+"""Starts in the evening: by the morning, the throughput of every app is known, so one decision sizes all of them."""
 SHOWN: Mapping[tuple[str, str], Example] = {
     ("delays", "delta"): DELAYS,
     ("delays", "kafka"): DELAYS_KAFKA,

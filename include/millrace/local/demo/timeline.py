@@ -16,6 +16,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.source_tables import arrivals
 from millrace.lake.store import Lake, literal
 from millrace.local.demo.labels import slots_of
+from millrace.model.chain_rate import chain_rate
 from millrace.model.decision import LIVE, SUCCEEDED, Decision, Outcome, Reconfiguration
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
@@ -197,7 +198,7 @@ def sustainable(signals: Signals) -> tuple[int, float] | None:
     """Return the slots of all apps and the rows per second that they sustain; None until every app is measured."""
     rates = {app.app: app.sustainable(signals.objective) for app in signals.apps}
     slots = [app.capacity.parallelism for app in signals.apps if app.capacity]
-    rate = signals.least_share(rates)
+    rate = chain_rate(signals, rates)
     return None if rate is None or len(slots) < len(signals.apps) else (sum(slots), rate)
 
 
