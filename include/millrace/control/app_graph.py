@@ -10,9 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from millrace.control.batch_history import sound
+from millrace.control.batch_history import sound, span
 from millrace.model.app_spec import cycle
+from millrace.model.arrival import ArrivalBasis
 from millrace.model.deployment import Deployment
 from millrace.model.signals import AppSignals, Edge, Signals
 from millrace.model.spec import PipelineSpec
@@ -68,7 +70,7 @@ def joined(
         deployment_version=current.version
         if current is not None and any(at_newest.values())
         else max(signals.deployment_version for signals in each),
-        apps=tuple(_with_mean_arrival(app, [link for link in links if link.consumer == app.app]) for app in apps),
+        apps=tuple(_as_consumer(app, [link for link in links if link.consumer == app.app], rows) for app in apps),
         observations=tuple(sorted(observations, key=lambda observation: observation.time)),
         objective=spec.objective_contract(),
         bounds=next(iter(bounds.values())),
@@ -84,16 +86,33 @@ def _runs(app: str, current: Deployment | None, ran: Deployment | None) -> bool:
     return current is not None and ran is not None and ran.apps.get(app) == current.apps.get(app)
 
 
-def _with_mean_arrival(app: AppSignals, links: Sequence[Edge]) -> AppSignals:
-    """Return an app with what others pass on as the mean over their batches.
+def _as_consumer(app: AppSignals, links: Sequence[Edge], rows: Mapping[str, Sequence[BatchMetrics]]) -> AppSignals:
+    """Return an app with what others pass on as the mean over their batches, and with what it has not seen of it yet.
 
     In a period without the end of a batch nothing arrives, in another one all of it.
     """
+    if app.backlog_rows is not None:
+        unseen = sum(_unseen(link, rows[link.producer], rows[app.app]) for link in links)
+        app = replace(app, backlog_rows=app.backlog_rows + round(unseen))
     passed = [link.rows_per_s for link in links if link.rows_per_s is not None]
     if not links or len(passed) < len(links) or app.arrival_rows_per_s is None:
         return app
     outside = max(0.0, 1.0 - sum(link.share for link in links)) * app.arrival_rows_per_s
     return replace(app, arrival_rows_per_s=outside + sum(passed), arrival_recent_rows_per_s=None)
+
+
+def _unseen(link: Edge, written: Sequence[BatchMetrics], read: Sequence[BatchMetrics]) -> float:
+    """Return the rows that a producer has passed on since its consumer last looked at its source; 0 if unknown."""
+    looked = next((_looked_at(row) for row in reversed(read) if row.source_end is not None), None)
+    if looked is None or link.rows_per_s is None or not link.taken_rows_per_s:
+        return 0.0
+    new = sum(batch.rows_in for batch in sound(written) if batch.time > looked)
+    return new * link.rows_per_s / link.taken_rows_per_s
+
+
+def _looked_at(row: BatchMetrics) -> datetime:
+    """Return the time of the position that a row reports: a planned one dates from the batch's begin."""
+    return span(row)[0] if row.arrival_basis is ArrivalBasis.PLANNED else row.time
 
 
 def edges(

@@ -17,6 +17,7 @@ from millrace.control.messages import graph_problems
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
+from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor
@@ -140,6 +141,22 @@ def test_signals_have_every_app_with_its_bounds_edges_and_the_budget(tmp_path: P
     assert edge.rows_per_s == pytest.approx(1000, rel=0.1)
     assert set(seen.app_bounds) == {"clean", "count"} and seen.budget == 9
     assert (seen.deployment_version, seen.settling) == (1, False)
+
+
+def test_rows_that_the_consumer_has_not_seen_yet_wait_for_it(tmp_path: Path) -> None:
+    written, read = rows_of("clean", "kafka:raw", "path:/silver"), rows_of("count", "path:/silver", "path:/gold")
+    late = replace(written[-1], time=read[-1].time + timedelta(seconds=1), batch_id=len(written), rows_in=700)
+    planned = [replace(row, arrival_basis=ArrivalBasis.PLANNED) for row in read]
+
+    def waiting(folder: str, *rows: BatchMetrics) -> int:
+        backlog = signals(lake(tmp_path / folder, *rows)).apps[1].backlog_rows
+        assert backlog is not None
+        return backlog
+
+    counted = waiting("counted", *written, *read)
+    assert waiting("late", *written, late, *read) - counted == pytest.approx(700, rel=0.1)
+    # a position that was read when its batch was planned is older than what ended during the batch
+    assert waiting("planned", *written, *planned) - counted == pytest.approx(written[-1].rows_in, rel=0.1)
 
 
 def test_app_without_telemetry_is_left_out_and_the_others_are_measured(tmp_path: Path) -> None:
