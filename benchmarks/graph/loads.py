@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.simulation.workload import PAPERS_EXAMPLE
 
-STEP_LOW = 1.0
+STEP_LOW = 1.5
 """Load before a step of :func:`step_x4`, in units: ``wordcount`` fits on the fewest slots; after it, each of its apps
 needs twice as many."""
 STEP = 4.0

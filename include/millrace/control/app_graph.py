@@ -157,6 +157,8 @@ def _edge(
     """Return an edge, measured from the end of one of the producer's batches to the end of another.
 
     What a batch writes arrives at once, at its end. So periods that batches do not fill would show too much or nothing.
+    Both ends are batches after which the consumer looked at its source before the next one ended. Otherwise, rows of
+    the next one would count as rows of this one, and while the rate falls, the edge would seem to pass on too few.
 
     Args:
         producer: Name of the app that writes.
@@ -166,13 +168,16 @@ def _edge(
         sinks: Sinks of the producer that the consumer reads; empty if its sink hides.
         share: Share of the consumer's rows that come from there, 0..1.
     """
-    seen = [(row.time, row.source_end) for row in read if row.source_end is not None]
+    seen = [(_looked_at(row), row.source_end) for row in read if row.source_end is not None]
     batches = [row for row in sound(written) if row.rows_in > 0 and (row.sink in sinks or not sinks)]
-    ends = [batch for batch in batches if seen and seen[0][0] <= batch.time <= seen[-1][0]][-BATCHES - 1 :]
+    inside = [batch for batch in batches if seen and seen[0][0] <= batch.time <= seen[-1][0]][-BATCHES - 1 :]
+    times = [time for time, _ in seen]
+    at = [bisect_left(times, batch.time) for batch in inside]
+    clear = [n for n, index in enumerate(at) if n == len(at) - 1 or times[index] < inside[n + 1].time]
+    ends = inside[clear[0] : clear[-1] + 1] if clear else []
     if len(ends) <= FEWEST:
         return Edge(producer, consumer, None, share=share)
-    times = [time for time, _ in seen]
-    first, last = (seen[bisect_left(times, batch.time)][1] for batch in (ends[0], ends[-1]))
+    first, last = seen[at[clear[0]]][1], seen[at[clear[-1]]][1]
     took, got = sum(batch.rows_in for batch in ends[1:]), share * ((last or 0) - (first or 0))
     span_s = (ends[-1].time - ends[0].time).total_seconds()
     if got < 0 or span_s <= 0:  # the source was recreated

@@ -171,10 +171,26 @@ def test_app_that_is_silent_for_long_is_not_sized_by_its_old_figures(tmp_path: P
     assert graph_problems(seen) == "clean has not reported lately, so it keeps its slots."
 
 
+def test_falling_rate_does_not_look_like_rows_that_are_not_passed_on() -> None:
+    """The consumer looks every 14 s. The producer's batches end every 8 s, each with half of the rows of the last."""
+    sizes = [6400 // 2**n for n in range(8)]
+    written = [replace(batch("clean", 8 * n, rows, "path:/silver"), batch_id=n) for n, rows in enumerate(sizes)]
+    read = [
+        batch("count", second, 0, source_end=sum(rows for n, rows in enumerate(sizes) if 8 * n <= second))
+        for second in range(-4, 70, 14)
+    ]
+    (edge,) = found(
+        replace(CLEAN), app("count", {"path:/silver": 300}), rows={"clean": written, "count": read}
+    ).values()
+    assert edge.rows_per_s is not None and edge.taken_rows_per_s is not None
+    assert edge.rows_per_s / edge.taken_rows_per_s == pytest.approx(1.0, abs=0.05)
+
+
 def test_apps_that_write_to_one_table_are_named(tmp_path: Path) -> None:
     rows = [*rows_of("clean", "raw", "path:/gold"), *rows_of("count", "raw", "path:/gold")]
-    told = graph_problems(signals(lake(tmp_path, *rows)))
-    assert told == "clean and count write to the same /gold: check that this is meant."
+    seen = signals(lake(tmp_path, *rows))
+    assert graph_problems(seen) == "clean and count write to the same /gold: check that this is meant."
+    assert graph_problems(seen, streams_move=True) == ""
 
 
 def test_pipeline_without_telemetry_is_not_ready(tmp_path: Path) -> None:
