@@ -20,6 +20,7 @@ from millrace.optimizers.conttune.messages import Reason, message
 from millrace.optimizers.conttune.ratios import ratios_to_json, read_ratios
 from millrace.optimizers.conttune.shared_slots import within_budget
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
+from millrace.optimizers.conttune.together import scaled_together
 from millrace.optimizers.memory import mapping, numbers, whole
 
 AppMemory = Mapping[str, Any]
@@ -39,6 +40,8 @@ class BaseTuner(Generic[OptionsT]):
     """
 
     name: ClassVar[str]
+    scales_together: ClassVar[bool] = False
+    """Whether apps that would soon have to be scaled up follow one that is (:mod:`.together`)."""
     Options: type[OptionsT]
 
     def __init__(self, options: OptionsT | None = None) -> None:
@@ -64,13 +67,19 @@ class BaseTuner(Generic[OptionsT]):
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Propose a p for each operator with reasons; keep the memory of apps that were not measured."""
-        apps = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
-        sizings: list[Sizing] = []
+        before = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
+        apps, sizings = dict(before), list[Sizing]()
         each, ratios = in_chain(signals, read_ratios(memory.get("edges")))
         for of_app in each:
             name = of_app.apps[0].app
-            of_job, apps[name] = self._size(of_app, current, apps.get(name, {}))
+            of_job, apps[name] = self._size(of_app, current, before.get(name, {}))
             sizings += of_job
+        if self.scales_together:
+            sizings = list(
+                scaled_together(
+                    sizings, each, lambda seen: self._size(seen, current, before.get(seen.apps[0].app, {}))[0]
+                )
+            )
         learned = {"apps": apps, "edges": ratios_to_json(ratios)} if ratios else {"apps": apps}
         return proposal(self.name, within_budget(sizings, signals, current)), learned
 

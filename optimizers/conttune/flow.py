@@ -54,6 +54,7 @@ class Flow(BaseTuner[FlowOptions]):
     """Sizes apps, and operators that have a p of their own."""
 
     name = "flow"
+    scales_together = True
     Options = FlowOptions
 
     def model(self, training: Mapping[str, Sequence[float]]) -> Any:

@@ -62,6 +62,7 @@ class Reason(StrEnum):
     LEVEL_NOT_PROVEN = "level_not_proven"
     STATE_UNKNOWN = "state_unknown"
     OPERATOR_VANISHED = "operator_vanished"
+    WITH_OTHERS = "with_others"
     BUDGET = "budget"
     BUDGET_UNMEASURED = "budget_unmeasured"
 
@@ -131,6 +132,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES}, according to earlier figures. No scale-down to a size smaller than any "
     "measured so far until the present size is measured.",
     Reason.STATE_UNKNOWN: "{app}: the metrics do not show how busy it is or whether it keeps up. No decision.",
+    Reason.WITH_OTHERS: "{app}: {rate} rows/s have to be processed, and {now} would be too few at {more} % more. It "
+    "gets {then} together with the apps that it is connected to.",
     Reason.BUDGET: "{app} needs {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline, which "
     "sustains {share} % of what arrives.",
     Reason.BUDGET_UNMEASURED: "{app} wants {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline. "

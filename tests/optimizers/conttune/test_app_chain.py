@@ -138,6 +138,41 @@ def test_settled_apps_are_sized_while_another_settles() -> None:
     assert "count" in targets(told)
 
 
+def rising(**abilities: float) -> Signals:
+    """Apps in a row with two slots, 55 rows/s, and a throughput per slot of each."""
+    apps = [
+        replace(app(name, 55.0, slots=2, fixed_s=0.2), capacity=capacity(2, 2 * per_slot, fixed_s=0.2))
+        for name, per_slot in abilities.items()
+    ]
+    history = tuple(
+        o
+        for name, per_slot in abilities.items()
+        for o in observed({p: [per_slot * p] * 5 for p in (2, 4)}, operator=name)
+    )
+    return replace(chain(*apps), observations=history)
+
+
+def test_apps_that_would_follow_soon_are_scaled_up_with_the_first() -> None:
+    told = ask(rising(clean=30.0, enrich=38.0, count=50.0))
+    assert targets(told).keys() == {"clean", "enrich"}
+    assert "enrich: 55 rows/s have to be processed, and 2 slots would be too few at 25 % more." in told.sentence
+    assert told.predicted["utilisation_ratio/enrich"] == pytest.approx(55 / (38 * targets(told)["enrich"]), rel=0.1)
+
+
+def test_apps_do_not_follow_if_none_needs_more() -> None:
+    assert targets(ask(rising(clean=38.0, enrich=38.0, count=50.0))) == {}
+
+
+def test_published_tuners_scale_each_app_by_its_own_rate() -> None:
+    assert targets(ask(rising(clean=30.0, enrich=38.0, count=50.0), "ds2")).keys() <= {"clean", "enrich", "count"}
+    assert not create("ds2", {}).scales_together
+
+
+def test_apps_that_are_not_connected_do_not_follow() -> None:
+    seen = replace(rising(clean=30.0, enrich=38.0), edges=())
+    assert targets(ask(seen)).keys() == {"clean"}
+
+
 def test_budget_goes_to_the_apps_that_limit_the_pipeline() -> None:
     seen = chain(app("clean", 200.0), app("enrich", 200.0), links=(), budget=10)
     told = ask(seen)
