@@ -68,7 +68,7 @@ def test_demo_on_a_kafka_topic_behaves_the_same_and_leaves_no_broker(tmp_path: P
 
 
 def test_demo_of_a_chain_sizes_all_three_apps_in_one_decision_without_a_restart(tmp_path: Path) -> None:
-    run_demo(tmp_path, "--pipeline=medallion")
+    run_demo(tmp_path, "--pipeline=medallion", "--day-s=360", "--fold-days=14")
     assert left_of(tmp_path) == []
     lake = Lake(tmp_path / "demo" / "lake")
     grown = [{c.app for c in d.changes if int(c.value) > int(c.before)} for d in changes(lake, "medallion")]

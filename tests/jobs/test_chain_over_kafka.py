@@ -31,7 +31,7 @@ from tests.jobs.totals import HIGH, LOW, expected_totals, total
 pytestmark = pytest.mark.platform
 
 TOPIC, PARTITIONS = "answers", 2
-CORES = 2
+CORES, BUDGET = 2, 14
 EXECUTOR = "CoarseGrainedExecutorBackend"
 YAML = """\
 name: chain
@@ -44,7 +44,7 @@ submit: {{connectors: [kafka]}}
 slots: {{min: 2, max: 8, start: 2}}
 executor: {{cores: {cores}, memory_mb: 512}}
 objective: {{target_utilisation: 0.75, max_lag_s: 120}}
-budget: {{slots: 14}}
+budget: {{slots: {budget}}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
@@ -63,7 +63,7 @@ def test_chain_over_a_topic_loses_nothing_if_a_driver_dies_in_a_change(
         SourceTable(tmp_path / "in", SCHEMA, "test")
         make_topic(servers, TOPIC, PARTITIONS)
         arrivals = feed.enter_context(arriving(table(tmp_path / "in"), LOW / 2))
-        text = YAML.format(scripts=SCRIPTS, folder=tmp_path, servers=servers, topic=TOPIC, cores=CORES)
+        text = YAML.format(scripts=SCRIPTS, folder=tmp_path, servers=servers, topic=TOPIC, cores=CORES, budget=BUDGET)
         with adapting(tmp_path / "chain.yaml", text) as pipeline:
             follow(pipeline, lambda: knows_both(pipeline))
             with ThreadPoolExecutor() as pool:
@@ -85,6 +85,8 @@ def test_chain_over_a_topic_loses_nothing_if_a_driver_dies_in_a_change(
     print(*(f"{d.time:%H:%M:%S} {d.sentence}" for d in pipeline.decisions if d.action is not Action.HOLD), sep="\n")
     print(*sorted(changes, key=lambda change: change.started), sep="\n")
     print(f"{rows} rows arrived, {repeated} were sent again")
+    targets = [d.target for d in pipeline.decisions if d.action is Action.APPLY and d.target is not None]
+    assert all(target.slots <= BUDGET for target in targets)
     linked = {(edge.producer, edge.consumer) for d in pipeline.decisions if d.signals for edge in d.signals.edges}
     assert linked == {("first", "second")}
     assert {app: record.generation for app, record in records.items()} == {"first": 2, "second": 1}
