@@ -30,13 +30,9 @@ MAY_IMPORT = {
     "millrace.drivers": {
         *("millrace.model", "millrace.lake", "millrace.run_folder", "millrace.atomic_file", "millrace.places"),
     },
-    "millrace.control": {"millrace.model", "millrace.lake", "millrace.drivers", "millrace.fleet"},
+    "millrace.control": {"millrace.model", "millrace.lake", "millrace.drivers"},
     "millrace.runtime": {"millrace.model", "millrace.lake", "millrace.run_folder"},
     "millrace.joins": {"millrace.model", "millrace.lake", "millrace.atomic_file", "millrace.places"},
-    "millrace.fleet": {
-        *("millrace.model", "millrace.lake", "millrace.run_folder", "millrace.atomic_file", "millrace.runtime"),
-        "millrace.pipelines",
-    },
     "millrace.reporting": {"millrace.model", "millrace.lake", "millrace.control"},
     "millrace.wiring": {*INSIDE - {"millrace.local"}, OPTIMIZERS},
     "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
@@ -57,7 +53,7 @@ RESERVED = {
     "confluent_kafka": {"millrace.local"},
     "great_expectations": {"millrace.control"},
     "skopt": {OPTIMIZERS, RIVALS, "millrace.reporting"},
-    "pyspark": {JOBS, *(f"millrace.{room}" for room in ("runtime", "joins", "fleet", "windows", "pipelines"))},
+    "pyspark": {JOBS, "millrace.runtime", "millrace.joins", "millrace.windows", "millrace.pipelines"},
 }
 PURE = {
     OPTIMIZERS: {"numpy", "pydantic", "scipy", "sklearn", "skopt", "ortools", "pymetis"},
