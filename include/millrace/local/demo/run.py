@@ -36,7 +36,7 @@ from millrace.pipelines.catalog import find
 
 POLL_S = 1.0
 GRACE_S = 90.0
-"""Time after the end of the replay to process the rest and to scale down."""
+"""Time per app after the end of the replay to process the rest and to scale down."""
 PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
 """Time for the profile and the evaluation that uses it."""
 
@@ -132,7 +132,8 @@ class Demo:
         view.step(f"Replaying {clock.fold_days} days of flights, merged into {clock.days:g} days of {clock.day_s:g} s")
         feed = self._env.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
-        deadline = time.monotonic() + clock.days * clock.day_s + GRACE_S
+        grace_s = GRACE_S * len(spec.app_specs)
+        deadline = time.monotonic() + clock.days * clock.day_s + grace_s
         most = 0
         while True:
             stats = reader.read()
@@ -148,7 +149,7 @@ class Demo:
                 return None
             if time.monotonic() > deadline:
                 waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never scaled down again"
-                return f"{GRACE_S:g} s after the end of the replay {waiting}"
+                return f"{grace_s:g} s after the end of the replay {waiting}"
             time.sleep(POLL_S)
 
     def _failure(self, feed: subprocess.Popen[bytes], stats: LiveStats) -> str | None:
