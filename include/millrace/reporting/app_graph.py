@@ -65,7 +65,8 @@ def _arrow(start: Point, end: Point, rate: float | None) -> Markup:
     line = Markup('<path d="M{} {} L{} {}" stroke="currentColor" stroke-opacity="0.6" fill="none"/>').format(
         x1, y1, x2 - HEAD, y2
     )
-    tip = Markup('<path d="M{} {} l{} {} v{} Z"/>').format(x2, y2, -HEAD, -HEAD / 2, HEAD)
+    half = HEAD / 2
+    tip = Markup('<polygon points="{},{} {},{} {},{}"/>').format(x2, y2, x2 - HEAD, y2 - half, x2 - HEAD, y2 + half)
     text = Markup() if rate is None else Markup("{:,.0f} rows/s").format(rate)
     label = Markup('<text x="{}" y="{}" text-anchor="middle" font-size="13">{}</text>').format(
         (x1 + x2 - HEAD) / 2, (y1 + y2) / 2 - 6, text
