@@ -24,6 +24,7 @@ def timeline(arrivals: Points, batches: Points) -> Timeline:
     return Timeline(
         begun=datetime(2013, 1, 1, tzinfo=UTC),
         length_s=float(batch_s[-1]),
+        apps=("delays",),
         arrival_s=arrival_s,
         arrival_rows=np.cumsum(arrived),
         batch_s=batch_s,
