@@ -108,7 +108,7 @@ class Pipeline:
                 raise RuntimeError(f"it does not start: {[change.error for change in changes]}; {self.log()}")
             yield
         finally:
-            self._stop(reconciler)
+            self.stop(reconciler)
 
     @contextmanager
     def controlled(self, *policy: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -191,7 +191,8 @@ class Pipeline:
         files = sorted((f for f in self.home.logs.glob(name) if f.is_file()), key=lambda f: f.stat().st_mtime)
         return files[-1].read_text(encoding="utf-8", errors="replace")[-1500:] if files else "no log"
 
-    def _stop(self, reconciler: Reconciler) -> None:
+    def stop(self, reconciler: Reconciler) -> None:
+        """Stop it, and wait until the cluster has no executor left: no other pipeline of the cluster may run on."""
         self._commit(replace(self.latest(), running=False))
         reconciler.reconcile()
         for driver in discovery.find(self.home.run / "drivers", self.spec.name):  # also drivers without a record

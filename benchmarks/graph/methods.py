@@ -60,7 +60,7 @@ def specs_for(
         keys = whole.model_dump(exclude_unset=True, exclude={"budget"}) | shared
         apps = {app: section | {"slots": slots[app]} for app, section in keys["apps"].items()}
         return [PipelineSpec.model_validate(keys | {"apps": apps})]
-    # each app gets an equal part of the goal: nobody knows the fixed costs of its batches before it runs
+    # each app gets an equal part of the goal: the fixed costs of its batches are not known before it runs
     goal = whole.objective.model_dump() | {"max_lag_s": whole.objective.max_lag_s / longest_path(whole)}
     return [
         PipelineSpec.model_validate(

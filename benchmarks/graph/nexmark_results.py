@@ -1,6 +1,6 @@
 """The results that Nexmark's queries should have, computed with pandas from the table of events, and those of a graph.
 
-Both are counts of rows, so that a row that is missing and a row that occurs twice both show. Rows of windows that the
+Both are counts of rows, in which a missing row and a row that occurs twice both show. Rows of windows that the
 feed's closing events have opened are left out: how many of these windows are complete depends on the micro-batches.
 """
 

@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from signal import SIGKILL
 
 import numpy as np
 
 from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.judging import Cost
 from benchmarks.elastic.measure import Cores, core_seconds
-from benchmarks.elastic.pipeline import END_S, Pipeline, wait_until
+from benchmarks.elastic.pipeline import Pipeline
 from benchmarks.graph.changes import Version, bad, resized
 from benchmarks.graph.lag import AppProgress, Span, Steps, behind, heads, progress, recover_s, waits
 from benchmarks.graph.loads import Load
@@ -31,7 +30,6 @@ from millrace.lake.store import Lake
 from millrace.local.stack.progress import say
 from millrace.model.decision import Outcome
 from millrace.model.spec import PipelineSpec
-from millrace.run_folder import discovery
 
 ALL = 100_000
 """Limit on versions, above any run's number."""
@@ -128,18 +126,7 @@ def running(pipelines: Sequence[Pipeline]) -> Iterator[None]:
         yield
     finally:
         with ThreadPoolExecutor(len(pipelines)) as pool:
-            list(pool.map(_stop, pipelines))
-        cluster = pipelines[0].cluster
-        wait_until(lambda: not cluster.executors.alive(), "executors that end with their driver", END_S)
-
-
-def _stop(pipeline: Pipeline) -> None:
-    latest = pipeline.latest()
-    pipeline.tables.deployments.commit(replace(latest, running=False, decision_id=None), latest.version)
-    pipeline.reconciler().reconcile()
-    for driver in discovery.find(pipeline.home.run / "drivers", pipeline.spec.name):  # also drivers without a record
-        for process in driver.processes:
-            process.signal(SIGKILL)
+            list(pool.map(lambda pipeline: pipeline.stop(pipeline.reconciler()), pipelines))
 
 
 def play(commit: Callable[[int], None], counts: Sequence[int]) -> float:

@@ -30,10 +30,9 @@ def scaled_together(
         size: Returns the sizings of one app for its signals.
     """
     rises = any(s.need is not None and s.target > (s.operator.now or 0) for s in sizings)
-    fed = {edge.consumer for signals in each for edge in signals.edges}
-    linked = fed | {edge.producer for signals in each for edge in signals.edges}
     if len(each) < 2 or not rises:
         return sizings
+    linked = {app for edge in each[0].edges for app in (edge.producer, edge.consumer)}
     of_app = {signals.apps[0].app: signals for signals in each}
     return [
         _following(sizing, size(_faster(of_app[sizing.operator.app])))

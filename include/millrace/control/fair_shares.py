@@ -38,21 +38,28 @@ from millrace.model.errors import MillraceError
 
 
 @dataclass(frozen=True)
-class _Claim:
-    name: str
-    weight: Fraction
-    low: int
+class Claim:
+    """What one pipeline may get.
+
+    Attributes:
+        need: Slots that it wants, a multiple of its step, >= 0; a need below ``low`` counts as ``low``.
+        weight: Its weight, > 0 and finite.
+        low: Its fewest slots, a multiple of its step, >= 0.
+        step: Its slots are a multiple of this, >= 1.
+    """
+
     need: int
-    step: int
+    weight: float = 1.0
+    low: int = 0
+    step: int = 1
+
+    @property
+    def most(self) -> int:
+        """The most slots that it may get."""
+        return max(self.low, self.need)
 
 
-def fair_shares(
-    needs: Mapping[str, int],
-    weights: Mapping[str, float],
-    total: int,
-    lows: Mapping[str, int] | None = None,
-    steps: Mapping[str, int] | None = None,
-) -> Mapping[str, int]:
+def fair_shares(claims: Mapping[str, Claim], total: int) -> Mapping[str, int]:
     """Return the slots per pipeline, in the order of their names.
 
     The sum is at most ``total``. Each share is less than one of the pipeline's own steps away from the exact share of
@@ -60,64 +67,61 @@ def fair_shares(
     takes no slot from a pipeline.
 
     Args:
-        needs: Wanted slots per pipeline, a multiple of its step; a need below its low counts as the low.
-        weights: Weight per pipeline, > 0 and finite; 1 if missing.
-        total: Slots that all pipelines may use together, >= the sum of ``lows``.
-        lows: Fewest slots per pipeline, >= 0, a multiple of its step; 0 if missing.
-        steps: Slots of a pipeline are a multiple of this, >= 1; 1 if missing.
+        claims: What each pipeline may get, by name.
+        total: Slots that all pipelines may use together, >= the sum of their fewest.
 
     Raises:
         MillraceError: The total is less than the fewest slots of all, or a number is outside its range.
     """
-    claims = [_claim(name, needs[name], weights, lows or {}, steps or {}) for name in sorted(needs)]
-    lowest = sum(claim.low for claim in claims)
+    names = sorted(claims)
+    for name in names:
+        _check(name, claims[name])
+    ordered = [claims[name] for name in names]
+    lowest = sum(claim.low for claim in ordered)
     if total < lowest:
         allowed = f">= {lowest}, the fewest slots of all pipelines"
         remedy = "Raise the quota, or lower slots.min of a pipeline."
         raise MillraceError("guards.max_total_slots", total, allowed, remedy)
-    unit = math.gcd(*(claim.step for claim in claims)) or 1
+    unit = math.gcd(*(claim.step for claim in ordered)) or 1
     total -= total % unit
-    sharing = _Sharing(claims)
+    sharing = _Sharing(ordered)
     sharing.give_units(total, unit)
-    if any(claim.step > unit for claim in claims):
+    if any(claim.step > unit for claim in ordered):
         sharing.round_to_steps(total)
-    return dict(zip((claim.name for claim in claims), sharing.held, strict=True))
+    return dict(zip(names, sharing.held, strict=True))
 
 
-def _claim(
-    name: str, need: int, weights: Mapping[str, float], lows: Mapping[str, int], steps: Mapping[str, int]
-) -> _Claim:
-    weight, low, step = weights.get(name, 1.0), lows.get(name, 0), steps.get(name, 1)
-    multiple = f"a multiple of {step}, >= 0"
+def _check(name: str, claim: Claim) -> None:
+    multiple = f"a multiple of {claim.step}, >= 0"
     for key, value, allowed, valid in (
-        ("priority", weight, "a finite number > 0", 0 < weight < math.inf),
-        ("step", step, ">= 1", step >= 1),
-        ("slots.min", low, multiple, low >= 0 and low % max(step, 1) == 0),
-        ("need", need, multiple, need >= 0 and need % max(step, 1) == 0),
+        ("priority", claim.weight, "a finite number > 0", 0 < claim.weight < math.inf),
+        ("step", claim.step, ">= 1", claim.step >= 1),
+        ("slots.min", claim.low, multiple, claim.low >= 0 and claim.low % max(claim.step, 1) == 0),
+        ("need", claim.need, multiple, claim.need >= 0 and claim.need % max(claim.step, 1) == 0),
     ):
         if not valid:
             raise MillraceError(f"{name}.{key}", value, allowed, "Correct the pipeline's spec.")
-    return _Claim(name, Fraction(weight), low, max(low, need), step)
 
 
 class _Sharing:
     """The slots that pipelines hold while the total is given out; levels in units of 1 / L."""
 
-    def __init__(self, claims: Sequence[_Claim]) -> None:
+    def __init__(self, claims: Sequence[Claim]) -> None:
         self.claims = claims
         self.held = [claim.low for claim in claims]
-        scale = math.lcm(*(claim.weight.denominator for claim in claims))
-        weights = [int(claim.weight * scale) for claim in claims]
+        exact = [Fraction(claim.weight) for claim in claims]
+        scale = math.lcm(*(weight.denominator for weight in exact))
+        weights = [int(weight * scale) for weight in exact]
         self._unit = math.lcm(*weights)
         self._paces = [self._unit // weight for weight in weights]
-        self._limits = [(w, c.low * self._unit, c.need * self._unit) for w, c in zip(weights, claims, strict=True)]
+        self._limits = [(w, c.low * self._unit, c.most * self._unit) for w, c in zip(weights, claims, strict=True)]
 
     def give_units(self, total: int, unit: int) -> None:
         """Give units until the total is used up or all needs are met."""
         opens = [self._filled(i) for i in range(len(self.claims))]
-        end = min(total, sum(claim.need for claim in self.claims))
+        end = min(total, sum(claim.most for claim in self.claims))
         for given in range(sum(self.held) + unit, end + 1, unit):
-            growing = [i for i, claim in enumerate(self.claims) if self.held[i] < claim.need and opens[i] < given]
+            growing = [i for i, claim in enumerate(self.claims) if self.held[i] < claim.most and opens[i] < given]
             taker = min(growing, key=lambda i: self._due(i, unit))
             self.held[taker] += unit
             opens[taker] = self._filled(taker)
@@ -127,7 +131,7 @@ class _Sharing:
         self.held = [held - held % claim.step for held, claim in zip(self.held, self.claims, strict=True)]
         for i in sorted(range(len(self.claims)), key=lambda i: self._due(i, self.claims[i].step)):
             step, left = self.claims[i].step, total - sum(self.held)
-            if step <= min(left, self.claims[i].need - self.held[i]) and self._filled(i) < total:
+            if step <= min(left, self.claims[i].most - self.held[i]) and self._filled(i) < total:
                 self.held[i] += step
 
     def _due(self, i: int, slots: int) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from millrace.control.fair_shares import fair_shares
+from millrace.control.fair_shares import Claim, fair_shares
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import SLOTS_WANTED, Decision
 from millrace.model.deployment import Deployment
@@ -49,37 +49,24 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
         return None
     bounds = list(spec.bounds_by_app().values())
     least, most = sum(allowed.min_slots for allowed in bounds), sum(allowed.max_slots for allowed in bounds)
-    claims = {spec.name: _Claim(most, least, spec.priority, _step(bounds))}
+    claims = {spec.name: Claim(most, spec.priority, least, _step(bounds))}
     for other in tables.deployments.slots_in_use().others(spec.name):
         if other.slots:
             claims[other.pipeline] = _claim(other, tables.decisions.last_measured(other.pipeline))
     if sum(claim.low for claim in claims.values()) > quota:
         return claims[spec.name].low
-    needs, lows, weights, steps = (
-        {name: getattr(claim, figure) for name, claim in claims.items()} for figure in ("need", "low", "weight", "step")
-    )
-    return fair_shares(needs, weights, quota, lows, steps)[spec.name]
+    return fair_shares(claims, quota)[spec.name]
 
 
-@dataclass(frozen=True)
-class _Claim:
-    """What a pipeline may get: slots that it wants, fewest slots, weight, and the step in which slots come."""
-
-    need: int
-    low: int
-    weight: float
-    step: int
-
-
-def _claim(current: Deployment, last: Decision | None) -> _Claim:
+def _claim(current: Deployment, last: Decision | None) -> Claim:
     """Return what another pipeline may get. One that nothing is known of keeps its slots."""
     if last is None or last.signals is None:
-        return _Claim(current.slots, current.slots, 1.0, 1)
+        return Claim(current.slots, low=current.slots)
     wanted = {name: last.predicted_of(name, SLOTS_WANTED) or app.slots for name, app in current.apps.items()}
     bounds = [last.signals.bounds_of(name) for name in current.apps]
     step = _step(bounds)
     need = math.ceil(sum(wanted.values()) / step) * step
-    return _Claim(need, min(sum(allowed.min_slots for allowed in bounds), need), last.signals.priority, step)
+    return Claim(need, last.signals.priority, min(sum(allowed.min_slots for allowed in bounds), need), step)
 
 
 def _step(bounds: Iterable[Bounds]) -> int:

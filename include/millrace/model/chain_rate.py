@@ -13,7 +13,7 @@ def chain_rate(signals: Signals, rates: Mapping[str, float | None]) -> float | N
     """Return the arrival from outside, rows per second, at which the first of the apps is at its own rate.
 
     Args:
-        signals: What was measured, of one app or several.
+        signals: Measurements of one app or several.
         rates: A rate of each app, rows per second, for example what it sustains; None if unknown.
 
     Returns:

@@ -60,7 +60,7 @@ def views(slots: Mapping[str, int], signals: Signals | None) -> Sequence[AppView
 
     Args:
         slots: Slots that each should have.
-        signals: What an evaluation measured; None if none did.
+        signals: Measurements of an evaluation; None without any.
     """
     feeds: dict[str, dict[str, float | None]] = {name: {} for name in slots}
     for edge in signals.edges if signals else ():
@@ -70,11 +70,10 @@ def views(slots: Mapping[str, int], signals: Signals | None) -> Sequence[AppView
     found = []
     for name, wanted in slots.items():
         seen = signals.app(name) if signals else None
-        shown = AppView(name, wanted, feeds=feeds[name], depth=depths[name])
+        figures: tuple[float | None, float | None, int | None] = (None, None, None)
         if signals and seen:
-            rates = (seen.arrival_rows_per_s, seen.sustainable(signals.objective))
-            shown = AppView(name, wanted, *rates, seen.backlog_rows, feeds[name], depths[name])
-        found.append(shown)
+            figures = seen.arrival_rows_per_s, seen.sustainable(signals.objective), seen.backlog_rows
+        found.append(AppView(name, wanted, *figures, feeds[name], depths[name]))
     return sorted(found, key=lambda view: (view.depth, not view.feeds))
 
 

@@ -72,7 +72,7 @@ class DemoEnv:
 
     Args:
         home: The demo's home.
-        example: What it shows.
+        example: The pipeline that it shows.
     """
 
     home: Home

@@ -86,7 +86,7 @@ def figures(spec: PipelineSpec, timeline: Timeline) -> Figures:
             min((s.slots for s in timeline.spans if s.app == app and s.ready_s is not None), default=0)
             for app in timeline.apps
         ),
-        slots_most=int(timeline.slots(grid).max()),
+        slots_most=timeline.most_slots,
         core_s=sum(s.slots * (s.end_s - s.start_s) for s in timeline.spans),
         fixed=fixed,
         fixed_core_s=fixed.slots * served_s,

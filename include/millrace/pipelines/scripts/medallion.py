@@ -2,7 +2,7 @@
 
     flights -> clean -> enrich -> delays
 
-It does not depend on Millrace. Run each job on its own, beside ``delays.py``, by spark-submit with Delta's package:
+It does not depend on Millrace. Run each job on its own, next to ``delays.py``, by spark-submit with Delta's package:
 
     medallion.py clean --source DIR --results DIR --checkpoint DIR
 """
@@ -13,7 +13,7 @@ import argparse
 import csv
 from collections.abc import Callable
 
-from delays import delays, looked_up, parse, read_planes, register_file
+from delays import add_options, append, delays, from_delta, looked_up, parse, read_planes, register_file
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -57,11 +57,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("job", choices=JOBS)
     arguments.add_argument("--source", required=True, help="folder of the Delta table to read")
-    arguments.add_argument("--results", required=True, help="folder of the Delta table to append to")
-    arguments.add_argument("--checkpoint", required=True, help="folder of the query's checkpoint")
-    arguments.add_argument("--wait-ms", type=float, default=40.0, help="time a look-up takes")
-    arguments.add_argument("--max-files", type=int, default=64, help="most files that a micro-batch reads")
-    arguments.add_argument("--trigger-s", type=float, default=0.0, help="least time from one micro-batch to the next")
+    add_options(arguments)
     given = arguments.parse_args()
     work, columns = JOBS[given.job]
 
@@ -69,17 +65,7 @@ def main() -> None:
     if columns:  # a stream cannot start on a table that does not exist, and the job before may start later
         table = DeltaTable.createIfNotExists(spark).location(given.source)
         table.addColumns(StructType.fromDDL(columns)).execute()
-    raw = spark.readStream.format("delta").option("maxFilesPerTrigger", given.max_files).load(given.source)
-    query = (
-        work(raw, given.wait_ms / 1000)
-        .writeStream.queryName(given.job)
-        .format("delta")
-        .outputMode("append")
-        .trigger(processingTime=f"{given.trigger_s} seconds")
-        .option("checkpointLocation", given.checkpoint)
-        .start(given.results)
-    )
-    query.awaitTermination()
+    append(work(from_delta(spark, given.source, given.max_files), given.wait_ms / 1000), given.job, given)
 
 
 if __name__ == "__main__":

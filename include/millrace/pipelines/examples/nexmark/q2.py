@@ -2,7 +2,7 @@
 
     bids (Delta, from split.py) -> select -> auction and price (Delta)
 
-The paper names five auctions. As in Apache Beam's suite, more are selected, so that results keep coming.
+The paper names five auctions. As in Apache Beam's suite, more are selected, and results keep coming.
 """
 
 from __future__ import annotations
