@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from millrace.model.decision import Memory, Proposal
@@ -20,7 +21,7 @@ from millrace.optimizers.conttune.messages import Reason, message
 from millrace.optimizers.conttune.ratios import ratios_to_json, read_ratios
 from millrace.optimizers.conttune.shared_slots import within_budget
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
-from millrace.optimizers.conttune.together import scaled_together
+from millrace.optimizers.conttune.together import planned_together, scaled_together
 from millrace.optimizers.memory import mapping, numbers, whole
 
 AppMemory = Mapping[str, Any]
@@ -75,13 +76,13 @@ class BaseTuner(Generic[OptionsT]):
             of_job, apps[name] = self._size(of_app, current, before.get(name, {}))
             sizings += of_job
         if self.scales_together:
-            sizings = list(
-                scaled_together(
-                    sizings, each, lambda seen: self._size(seen, current, before.get(seen.apps[0].app, {}))[0]
-                )
-            )
+            size = partial(self._sizings, current, before)
+            sizings = list(planned_together(scaled_together(sizings, each, size), each, size))
         learned = {"apps": apps, "edges": ratios_to_json(ratios)} if ratios else {"apps": apps}
         return proposal(self.name, within_budget(sizings, signals, current)), learned
+
+    def _sizings(self, current: Deployment, before: Mapping[str, AppMemory], signals: Signals) -> Sequence[Sizing]:
+        return self._size(signals, current, before.get(signals.apps[0].app, {}))[0]
 
     def _size(self, signals: Signals, current: Deployment, before: AppMemory) -> Sizings:
         """Return the levels of one app's operators, and what to remember of it."""

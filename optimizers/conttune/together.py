@@ -1,16 +1,18 @@
 """Scale up apps that feed each other in one step, also those that would follow a moment later.
 
 If the rate at the first app rises, each app exceeds its throughput at another moment of the rise. One change for each
-of them is what sizing a whole graph should avoid ([ContTune], Section 1: one reconfiguration for all operators).
+of them is what sizing a whole graph should avoid ([ContTune], Section 1: one reconfiguration for all operators). This
+concerns steps, and plans for more arrival: a line of an app's plan contains the slots of the apps that it feeds.
 
 Reference: own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from millrace.model.contingency import Contingency
 from millrace.model.signals import Signals
 from millrace.optimizers.conttune.messages import Reason, count, message, number
 from millrace.optimizers.conttune.sizing import Sizing
@@ -35,17 +37,60 @@ def scaled_together(
     linked = {app for edge in each[0].edges for app in (edge.producer, edge.consumer)}
     of_app = {signals.apps[0].app: signals for signals in each}
     return [
-        _following(sizing, size(_faster(of_app[sizing.operator.app])))
+        _following(sizing, size(_faster(of_app[sizing.operator.app], AHEAD)))
         if not sizing.changes and sizing.need is not None and sizing.operator.app in linked
         else sizing
         for sizing in sizings
     ]
 
 
-def _faster(signals: Signals) -> Signals:
+def planned_together(
+    sizings: Sequence[Sizing], each: Sequence[Signals], size: Callable[[Signals], Sequence[Sizing]]
+) -> Sequence[Sizing]:
+    """Return sizings whose plans for a higher rate contain the slots of the apps that get these rows next.
+
+    A line counts up to the rate of the line after it, so the other apps get what they need at that rate.
+
+    Args:
+        sizings: The sizings of all apps.
+        each: Each app's signals, those that feed others first.
+        size: Returns the sizings of one app for its signals.
+    """
+    if len(each) < 2 or not any(line.above_rows_per_s for s in sizings for line in s.contingencies):
+        return sizings
+    of_app, targets = {signals.apps[0].app: signals for signals in each}, {s.operator.app: s.target for s in sizings}
+
+    def others(line: Contingency, upper: float, need: float | None) -> Mapping[str, int]:
+        if line.above_rows_per_s is None or not need:
+            return {}
+        more, found = max(0.0, max(AHEAD * line.above_rows_per_s, upper) / need - 1.0), dict[str, int]()
+        for app, share in _shares(line.app, each).items():
+            ahead = size(_faster(of_app[app], 1.0 + share * more))
+            if len(ahead) == 1 and ahead[0].target > targets.get(app, ahead[0].target):
+                found[app] = ahead[0].target
+        return found
+
+    def whole(lines: Sequence[Contingency], need: float | None) -> tuple[Contingency, ...]:
+        uppers = [line.above_rows_per_s or 0.0 for line in lines[1:]]
+        return tuple(replace(a, others=others(a, b, need)) for a, b in zip(lines, [*uppers, 0.0], strict=True))
+
+    return [replace(s, contingencies=whole(s.contingencies, s.need)) if s.contingencies else s for s in sizings]
+
+
+def _shares(app: str, each: Sequence[Signals]) -> Mapping[str, float]:
+    """Return the share of their rows that other apps get from an app, directly or through others, 0..1, by app."""
+    shares = {app: 1.0}
+    for name in (signals.apps[0].app for signals in each):
+        into = [edge for edge in each[0].edges if edge.consumer == name and edge.producer in shares]
+        if into and name != app:
+            shares[name] = min(1.0, sum(edge.share * shares[edge.producer] for edge in into))
+    return {name: share for name, share in shares.items() if name != app}
+
+
+def _faster(signals: Signals, factor: float) -> Signals:
     (app,) = signals.apps
     mean, recent = (
-        None if rate is None else AHEAD * rate for rate in (app.arrival_rows_per_s, app.arrival_recent_rows_per_s)
+        None if rate is None else factor * rate for rate in (app.arrival_rows_per_s, app.arrival_recent_rows_per_s)
     )
     return replace(signals, apps=(replace(app, arrival_rows_per_s=mean, arrival_recent_rows_per_s=recent),))
 

@@ -14,7 +14,7 @@ from millrace.control.guards import CHAIN
 from millrace.lake.deployments import OUTRUN, DeploymentStore
 from millrace.model.contingency import Contingency, ContingencyPlan, describe
 from millrace.model.decision import CARRIED_OUT, Action, Decision
-from millrace.model.deployment import BY_DECISION, SLOTS, Change, Deployment
+from millrace.model.deployment import BY_DECISION, Deployment, slot_changes
 from millrace.model.errors import Conflict
 from millrace.model.spec import Mode, PipelineSpec
 
@@ -37,15 +37,22 @@ def allowed_lines(
     """
     if changes:
         guards = replace(guards, max_per_hour=guards.max_per_hour - 1)
-    return tuple(line for line in lines if _is_allowed(line, content, guards))
+    return tuple(line for each in lines if (line := _allowed(each, content, guards)) is not None)
 
 
-def _is_allowed(line: Contingency, content: Deployment, guards: GuardContext) -> bool:
+def _allowed(line: Contingency, content: Deployment, guards: GuardContext) -> Contingency | None:
+    """Return a line, with as many slots for other apps as the guards allow; None if they do not allow it at all."""
     app = content.apps.get(line.app)
     if app is None or app.executor is None or line.slots <= app.slots or not content.kept_running:
-        return False
-    target = content.with_changes((Change(line.app, SLOTS, app.slots, line.slots),))
-    return all(guard(guards, target) is None for name, guard in CHAIN if name not in NOT_ASKED)
+        return None
+    live = {name: slots for name, slots in line.others.items() if (o := content.apps.get(name)) and o.executor}
+    for most in range(max(live.values(), default=0), -1, -1):
+        others = {name: min(slots, most) for name, slots in live.items() if most > content.apps[name].slots}
+        each = replace(line, others=others)
+        target = content.with_changes(slot_changes(each, content))
+        if all(guard(guards, target) is None for name, guard in CHAIN if name not in NOT_ASKED):
+            return each
+    return None
 
 
 def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:

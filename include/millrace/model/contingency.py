@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 ALIKE = 0.25
 """Relative change of a rate that does not count as news: each renewal is a version."""
@@ -19,6 +19,7 @@ class Contingency:
         above_rows_per_s: Arrival rate above which it gets them; None if a batch that runs for too long is the sign.
         for_s: Excess rows that must arrive, in seconds of that rate, or how long the batch must run, seconds.
         why: Why the sign is not a rate, for a person; empty if it is one.
+        others: Slots that apps which it feeds get in the same version, by app; each at least what it has.
     """
 
     app: str
@@ -26,6 +27,7 @@ class Contingency:
     above_rows_per_s: float | None
     for_s: float
     why: str = ""
+    others: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def _of(app: str, lines: Sequence[Contingency]) -> list[Contingency]:
 
 def _alike(lines: Sequence[Contingency], former: Sequence[Contingency]) -> bool:
     """Return whether two plans of an app begin at about the same rate and lead to the same slots at most."""
-    if not lines or not former or max(line.slots for line in lines) != max(line.slots for line in former):
+    if not lines or not former or _most(lines) != _most(former):
         return not lines and not former
     if [line.why for line in lines if line.why] != [line.why for line in former if line.why]:
         return False
@@ -71,6 +73,14 @@ def _alike(lines: Sequence[Contingency], former: Sequence[Contingency]) -> bool:
     return rate == before or (
         rate is not None and before is not None and abs(rate - before) <= ALIKE * max(rate, before)
     )
+
+
+def _most(lines: Sequence[Contingency]) -> Mapping[str, int]:
+    """Return the most slots that lines of one app give to each app."""
+    most: dict[str, int] = {}
+    for app, slots in (each for line in lines for each in ((line.app, line.slots), *line.others.items())):
+        most[app] = max(slots, most.get(app, 0))
+    return most
 
 
 def describe(lines: Sequence[Contingency]) -> str:
@@ -85,7 +95,10 @@ def describe(lines: Sequence[Contingency]) -> str:
 def _part(line: Contingency) -> str:
     if line.above_rows_per_s is None:
         return f"{line.slots} slots if a batch runs for more than {line.for_s:.0f} s ({line.why})"
-    return f"{line.slots} slots if more than {rate_text(line.above_rows_per_s)} rows/s arrive"
+    others = ", ".join(f"{app} {slots}" for app, slots in line.others.items())
+    return (
+        f"{line.slots} slots{others and f' ({others})'} if more than {rate_text(line.above_rows_per_s)} rows/s arrive"
+    )
 
 
 def rate_text(rows_per_s: float) -> str:

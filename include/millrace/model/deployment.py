@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from millrace.model.contingency import ContingencyPlan
+from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 from millrace.model.submit_conf import task_cpus, tasks_at_once
@@ -298,3 +298,10 @@ class Deployment:
             raise MillraceError("change.field", change.field, "an app with executors", "Name another field.")
         allowed = ", ".join(sorted(self.apps[change.app].parallelism)) or "none"
         raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own parallelism.")
+
+
+def slot_changes(line: Contingency, content: Deployment) -> tuple[Change, ...]:
+    """Return the changes by which a line of a plan is carried out; other apps that have as many slots keep theirs."""
+    wanted = {line.app: line.slots, **line.others}
+    present = {app: content.apps[app].slots for app in wanted if app in content.apps}
+    return tuple(Change(app, SLOTS, before, wanted[app]) for app, before in present.items() if wanted[app] > before)

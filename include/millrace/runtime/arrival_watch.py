@@ -24,18 +24,27 @@ class Arrival:
 
 
 class ArrivalWatch:
-    """Passes what the listener sees to the agent, from thread to thread.
-
-    Attributes:
-        armed: Whether the agent acts on arrivals. Only then does the listener check the sources once per second.
-    """
+    """Passes what the listener sees to the agent, from thread to thread."""
 
     def __init__(self) -> None:
-        self.armed = False
+        self._armed = False
         self._ends: dict[str, int] = {}
         self._began: dict[str, float] = {}
         self._arrivals: deque[Arrival] = deque(maxlen=MOST_EVENTS)
         self._mutex = threading.Lock()
+
+    @property
+    def armed(self) -> bool:
+        """Whether the agent acts on arrivals. Only then does the listener check the sources once per second."""
+        return self._armed
+
+    def arm(self, armed: bool) -> None:
+        """Begin or stop to act on arrivals; what came before the begin is no arrival."""
+        with self._mutex:
+            if armed and not self._armed:  # until now, the sources were checked at the end of batches only
+                self._ends.clear()
+                self._arrivals.clear()
+            self._armed = armed
 
     def reached(self, run: str, end: int | None, at_s: float) -> None:
         """Record the total rows ever committed to a run's sources; None interrupts the count."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.control.contingencies import plan_of, renew_plan, withdraw_plan
+from millrace.control.contingencies import allowed_lines, plan_of, renew_plan, withdraw_plan
 from millrace.control.decide import action_of, decide
 from millrace.control.evaluation import NO_REQUEST, Request
 from millrace.control.guard_context import read_guard_context
@@ -80,6 +80,21 @@ def test_change_has_the_lines_above_its_slots_and_counts_as_an_hourly_change() -
     assert plan is not None and (plan.decision_id, plan.lines) == ("d", LINES[1:])
     _, last = decided(4, objective={"max_reconfigurations_per_hour": 1})
     assert last.action is Action.APPLY and last.contingencies == ()
+
+
+def test_line_gives_other_apps_as_much_as_all_together_may_have() -> None:
+    content = on_cluster()[1]
+    content = replace(content, apps={**content.apps, "next": content.apps[NAME], "local": replace(
+        content.apps[NAME], executor=None)})  # fmt: skip
+    line = Contingency(NAME, 4, 900.0, 2.0, others={"next": 6, "local": 4, "gone": 4})
+    judged = replace(guards(content, **CLUSTER), current=content, bounds={})
+    (allowed,) = allowed_lines((line,), content, judged, changes=False)
+    assert allowed.others == {"next": 6}, "an app that would restart, and one that is gone, are left out"
+    (fewer,) = allowed_lines((line,), content, replace(judged, budget=10), changes=False)
+    assert fewer.others == {"next": 4}
+    (alone,) = allowed_lines((line,), content, replace(judged, budget=8), changes=False)
+    assert (alone.slots, alone.others) == (4, {})
+    assert allowed_lines((line,), content, replace(judged, budget=6), changes=False) == ()
 
 
 def test_app_that_restarts_for_a_change_has_no_plan() -> None:

@@ -218,3 +218,28 @@ def test_apps_without_figures_that_exceed_the_budget_give_up_no_more_than_they_m
 def test_budget_that_is_enough_changes_nothing() -> None:
     seen = chain(app("clean", 80.0), app("enrich", 80.0), links=())
     assert ask(replace(seen, budget=16)) == ask(seen)
+
+
+def test_plan_for_more_arrival_contains_the_apps_that_get_the_rows_next() -> None:
+    counted = {"arrival_basis": ArrivalBasis.COUNTED}
+    plan = ask(chain(*(app(name, 20.0, **counted) for name in NAMES))).contingencies
+    rates = [line for line in plan if line.above_rows_per_s is not None]
+    assert {line.app for line in rates} == {"clean"} and len(rates) >= 2
+    assert all(set(line.others) == {"enrich", "count"} for line in rates)
+    for line, lower in zip(rates[1:], rates, strict=False):
+        assert all(slots >= lower.others[name] for name, slots in line.others.items())
+    highest = rates[-1]
+    assert highest.slots == 8 and set(highest.others.values()) == {8}
+    assert not any(line.others for line in plan if line.above_rows_per_s is None)
+
+
+def test_plan_leaves_out_apps_that_get_few_of_the_rows_or_are_large_enough() -> None:
+    counted = {"arrival_basis": ArrivalBasis.COUNTED}
+    apart = chain(app("clean", 20.0, **counted), app("other", 20.0, **counted), links=())
+    assert not any(line.others for line in ask(apart).contingencies)
+    share = Edge("clean", "count", 1.0, share=0.05)
+    few = chain(app("clean", 20.0, **counted), app("count", 20.0, **counted), links=(share,))
+    first = next(line for line in ask(few).contingencies if line.app == "clean")
+    assert first.others == {}
+    large = ask(chain(app("clean", 20.0, slots=2, **counted), app("count", 220.0, slots=8)))
+    assert not any("count" in line.others for line in large.contingencies), "it has all that it may have"

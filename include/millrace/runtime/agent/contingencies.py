@@ -17,7 +17,7 @@ from millrace.lake.decisions import TABLE, DecisionStore, new_decision_id
 from millrace.lake.deployments import DeploymentStore, SlotsInUse
 from millrace.model.contingency import Contingency, ContingencyPlan, rate_text
 from millrace.model.decision import Action, Decision, Proposal
-from millrace.model.deployment import BY_CONTINGENCY, SLOTS, Change, Deployment
+from millrace.model.deployment import BY_CONTINGENCY, Deployment, slot_changes
 from millrace.model.errors import Conflict
 from millrace.model.quiet_hours import quiet_span
 from millrace.runtime.arrival_watch import ArrivalWatch, Excess
@@ -60,7 +60,7 @@ class Contingencies:
         """
         plan = None if newest is None or not newest.kept_running else newest.contingencies
         lines = () if plan is None else tuple(line for line in plan.lines if line.app == self._app)
-        self._watch.armed = bool(lines)
+        self._watch.arm(bool(lines))
         if newest is None or plan is None or not lines:
             self._excess = None
             return False
@@ -110,10 +110,10 @@ class Contingencies:
         latest = in_use.latest(newest.pipeline)
         if latest is None or latest.version != newest.version:
             return False  # a newer version exists: it counts
-        before = newest.apps[self._app].slots
         line, blocked = self._within_quota(newest, plan, line, in_use)
-        sentence = f"{self._app}: slots {before} -> {line.slots}: {what}, as planned by decision {plan.decision_id}."
-        now, change = self._clock(), Change(self._app, SLOTS, before, line.slots)
+        now, changes = self._clock(), slot_changes(line, newest)
+        steps = ", ".join(f"{change.app}: slots {change.before} -> {change.value}" for change in changes)
+        sentence = f"{steps}: {what}, as planned by decision {plan.decision_id}."
         decision = Decision(
             decision_id=new_decision_id(now, newest.pipeline, REASON, plan.decision_id),
             pipeline=newest.pipeline,
@@ -122,12 +122,12 @@ class Contingencies:
             reason_code="quota" if blocked else REASON,
             sentence=f"{sentence} {blocked}".rstrip(),
             base_version=newest.version,
-            proposals=(Proposal(REASON, (change,), REASON, sentence),),
+            proposals=(Proposal(REASON, changes, REASON, sentence),),
         )
         if blocked:
             self._decisions.record(decision)
             return False
-        content = newest.with_changes((change,))
+        content = newest.with_changes(changes)
         content = replace(content, author=BY_CONTINGENCY, decision_id=decision.decision_id, reason=sentence)
         self._decisions.record(replace(decision, target=content))
         with suppress(Conflict):
@@ -139,15 +139,17 @@ class Contingencies:
     def _within_quota(
         self, newest: Deployment, plan: ContingencyPlan, line: Contingency, in_use: SlotsInUse
     ) -> tuple[Contingency, str]:
-        """Return the line, or the highest below it within the quota; and a sentence if the quota allows none."""
+        """Return the line, or as much of it as the quota allows; and a sentence if it allows nothing.
+
+        Rather than give up slots of this app, the apps that it feeds wait for the next evaluation.
+        """
         if plan.max_total_slots is None:
             return line, ""
-        present = newest.apps[self._app].slots
-        left = in_use.left(newest.pipeline, plan.max_total_slots) - (newest.slots - present)
-        allowed = [each for each in plan.lines if each.app == self._app and each.slots <= min(left, line.slots)]
-        if allowed:
-            return max(allowed, key=lambda each: each.slots), ""
-        return (
-            line,
-            f"No change: the quota of {plan.max_total_slots} slots leaves {left} for {self._app}.",
-        )
+        left = in_use.left(newest.pipeline, plan.max_total_slots)
+        lower = [each for each in plan.lines if each.app == self._app and each.slots <= line.slots]
+        lower.sort(key=lambda each: -each.slots)
+        for each in (line, *(replace(each, others={}) for each in lower)):
+            if newest.with_changes(slot_changes(each, newest)).slots <= left:
+                return each, ""
+        spare = left - (newest.slots - newest.apps[self._app].slots)
+        return line, f"No change: the quota of {plan.max_total_slots} slots leaves {spare} for {self._app}."

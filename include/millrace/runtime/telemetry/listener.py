@@ -207,7 +207,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         run.watched_at = now
         position = self._positions(run).at_rest(run.sources)
         if position.basis is ArrivalBasis.COUNTED:
-            self._watch.reached(run_id, position.end, now)
+            self._watch.reached(run_id, position.end, time.monotonic())
 
     def _mark(
         self,

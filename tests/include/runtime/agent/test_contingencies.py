@@ -42,10 +42,11 @@ class Rig:
         """Return what the agent recorded."""
         return [decision for decision in self.decisions.recent("p", 10) if decision.action is not Action.HOLD]
 
-    def deploy(self, plan: ContingencyPlan | None, running: bool = True) -> Deployment:
+    def deploy(self, plan: ContingencyPlan | None, running: bool = True, **others: int) -> Deployment:
         app = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
         newest = self.deployments.latest("p")
-        content = Deployment("p", 1, running, {"a": app}, contingencies=plan)
+        apps = {"a": app, **{name: replace(app, slots=slots) for name, slots in others.items()}}
+        content = Deployment("p", 1, running, apps, contingencies=plan)
         return self.deployments.commit(content, newest.version if newest else None)
 
     def arrive(self, rate: float, seconds: int) -> bool:
@@ -91,9 +92,39 @@ def test_line_of_the_rate_is_carried_out_once_as_a_decision_and_a_version(rig: R
     assert "d1" in decision.sentence and newest.reason == decision.sentence
 
 
+def test_rows_from_before_a_plan_are_no_arrival_under_it(rig: Rig) -> None:
+    """Without a plan, sources are checked at the end of batches only: the next check counts all rows since."""
+    rig.deploy(None)
+    rig.agent.step(rig.deployments.latest("p"))
+    rig.tick(30)
+    rig.now_s += 60.0
+    rig.deploy(plan())
+    rig.agent.step(rig.deployments.latest("p"))
+    rig.rows += 60 * 30
+    assert not rig.arrive(30, 20) and rig.slots == 2
+    assert rig.arrive(60, 10) and rig.slots == 4
+
+
 def test_higher_rate_takes_the_higher_line(rig: Rig) -> None:
     rig.deploy(plan())
     assert rig.arrive(170, 10) and rig.slots == 8
+
+
+def test_apps_that_are_fed_get_their_slots_in_the_same_version(rig: Rig) -> None:
+    line = Contingency("a", 4, 40.0, 2.0, others={"b": 6, "c": 4, "gone": 8})
+    rig.deploy(plan(lines=(line,)), b=2, c=4)
+    assert rig.arrive(60, 10)
+    newest = rig.deployments.latest("p")
+    assert newest is not None and {name: app.slots for name, app in newest.apps.items()} == {"a": 4, "b": 6, "c": 4}
+    assert newest.version == 2 and newest.reason.startswith("a: slots 2 -> 4, b: slots 2 -> 6: 60 rows/s arrive")
+
+
+def test_apps_that_are_fed_wait_if_the_quota_is_too_small_for_all(rig: Rig) -> None:
+    line = Contingency("a", 4, 40.0, 2.0, others={"b": 6})
+    rig.deploy(plan(lines=(line,), max_total_slots=9), b=2)
+    assert rig.arrive(60, 10)
+    newest = rig.deployments.latest("p")
+    assert newest is not None and {name: app.slots for name, app in newest.apps.items()} == {"a": 4, "b": 2}
 
 
 def test_quota_allows_a_lower_line_or_none_and_says_so_once(rig: Rig) -> None:
