@@ -1,7 +1,7 @@
 """Find optimizers by the names in a pipeline's spec.
 
 Parallelism of each operator: ``flow``. Placement of state partitions: ``albic``. Admission of input streams: ``drfm``.
-Settings of a stream join: ``esj``. Executor memory: ``executor_memory``.
+Settings of a stream join: ``esj``. Maps of keys to workers: ``waterfill``. Executor memory: ``executor_memory``.
 
 Other tuners are in packages with an entry point in the group ``millrace.optimizers``, named as in specs
 (``docs/optimizers.md``). The package ``millrace_rivals``, which is installed with Millrace, has the published tuners
@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from millrace.model.errors import MillraceError
+from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
 from millrace.model.spec import MEMORY_OPTIMIZER, PipelineSpec
 
@@ -26,7 +27,8 @@ GROUP = "millrace.optimizers"
 """Group of the entry points that are tuners."""
 
 Section = Mapping[str, Any]
-"""What a spec passes to an optimizer: the options of a tuner or of ``placement``, or all of ``admission`` or ``join``.
+"""What a spec passes to an optimizer: the options of a tuner, of ``placement`` or of ``partitioning``, or all of
+``admission`` or ``join``.
 """
 
 
@@ -37,6 +39,7 @@ class Role(StrEnum):
     PLACEMENT = "placement"
     ADMISSION = "admission"
     JOIN = "join"
+    PARTITIONING = "partitioning"
     MEMORY = "memory"
 
 
@@ -74,6 +77,7 @@ BUILT_IN = (
     Registration("albic", Role.PLACEMENT, "millrace.optimizers.albic.optimizer:Albic"),
     Registration("drfm", Role.ADMISSION, "millrace.optimizers.drfm.optimizer:Drfm"),
     Registration("esj", Role.JOIN, "millrace.optimizers.esj.optimizer:Esj"),
+    Registration(PARTITION_OPTIMIZER, Role.PARTITIONING, "millrace.optimizers.partition_maps:PartitionMaps"),
     Registration(MEMORY_OPTIMIZER, Role.MEMORY, "millrace.optimizers.executor_memory:ExecutorMemory"),
 )
 
@@ -121,6 +125,7 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
         ("albic", Role.PLACEMENT): spec.placement_options,
         ("drfm", Role.ADMISSION): spec.admission_options,
         ("esj", Role.JOIN): spec.join_options,
+        (PARTITION_OPTIMIZER, Role.PARTITIONING): spec.partitioning_options,
         (MEMORY_OPTIMIZER, Role.MEMORY): None if spec.executor_size is None else {},
     }
     return {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import ClassVar
 
 from hypothesis import strategies as st
 
 from millrace.model.deployment import ExecutorSize
+from millrace.model.key_map import HotKey, KeyMap, KeySample
 from millrace.optimizers.conformance import DagConformance, OptimizerConformance
-from millrace.optimizers.conformance.builders import APP, app_signals, deployment, signals
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
 from millrace.optimizers.conformance.situations import Situation, joins, partition_loads, streams
 from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from millrace.optimizers.esj.options import EsjOptions
@@ -151,6 +153,28 @@ class TestExecutorMemory(OptimizerConformance):
     role = Role.MEMORY
     fields = frozenset({"executor_memory_mb"})
     situations = dying_executors()
+
+
+@st.composite
+def keys(draw: st.DrawFn) -> Situation:
+    """A query that may spread skewed keys, with a map that may fit."""
+    rows = draw(st.dictionaries(st.integers(-(2**63), 2**63 - 1), st.integers(1, 9000), max_size=6))
+    hot = tuple(HotKey(key, f"key {key}", n) for key, n in sorted(rows.items(), key=lambda of: -of[1]))
+    total = sum(rows.values()) + draw(st.integers(0, 9000))
+    seen = signals(app_signals(4, 1.0, None), until=NOON + timedelta(seconds=draw(st.integers(0, 90))))
+    sample = KeySample(APP, APP, 1, NOON, "areas", ("area",), draw(st.integers(1, 8)), None, total, hot)
+    maps = {"areas": KeyMap(1, draw(st.sampled_from([("area",), ("city",)])), draw(st.integers(1, 8)))}
+    plain = deployment(4)
+    return replace(seen, keys=draw(st.sampled_from([(), (sample,)]))), replace(
+        plain, partitioning=draw(st.sampled_from([{}, maps]))
+    )
+
+
+class TestPartitionMaps(OptimizerConformance):
+    name = "waterfill"
+    role = Role.PARTITIONING
+    fields = frozenset({"partition_map"})
+    situations = keys()
 
 
 def test_registry_contains_only_optimizers_that_the_suite_tests() -> None:

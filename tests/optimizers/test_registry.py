@@ -38,6 +38,7 @@ def wanted(join: dict[str, Any] | None) -> Any:
         placement_options=None,
         admission_options=None,
         join_options=join,
+        partitioning_options=None,
         executor_size=None,
     )
 

@@ -33,6 +33,7 @@ from millrace.control.batch_history import (
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from millrace.control.first_batches import change_s, first_batches
 from millrace.control.join_signals import join_signals
+from millrace.control.key_samples import key_samples
 from millrace.control.new_observations import known_observations
 from millrace.control.partition_loads import partition_loads
 from millrace.control.profile_signals import stream_counts
@@ -161,10 +162,11 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
         observations = combined_observations(app, parts, observations)
+    since, until = max(one.since for one in histories), max(one.until for one in histories)
     signals = Signals(
         pipeline=spec.name,
-        since=max(one.since for one in histories),
-        until=max(one.until for one in histories),
+        since=since,
+        until=until,
         telemetry_version=reading.version,
         deployment_version=version_that_ran(history, changes, current.version),
         apps=(app,),
@@ -177,6 +179,7 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s),
         streams=stream_counts(spec, tables, reading.cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
+        keys=key_samples(spec, lake, reading.cursor.until, since, until),
     )
     return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
 

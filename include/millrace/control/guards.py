@@ -167,6 +167,8 @@ def roll_back(context: GuardContext, target: Deployment) -> str | None:
 
 
 def _undone_by_a_person(context: GuardContext, target: Deployment) -> str | None:
+    if context.undone and context.undone.partitioning != context.current.partitioning != target.partitioning:
+        return "a person rolled a map of keys back less than an hour ago"
     for name, app in sorted(target.apps.items()):
         undone = context.undone.apps.get(name) if context.undone else None
         current = context.current.apps.get(name)

@@ -180,4 +180,5 @@ def _content(spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str,
     if latest is None:
         return replace(first, apps=apps)
     join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
-    return replace(first, apps=apps, reason="launched again", ingest=latest.ingest, join=join)
+    maps = latest.partitioning if spec.partitioning else {}
+    return replace(first, apps=apps, reason="launched again", ingest=latest.ingest, join=join, partitioning=maps)

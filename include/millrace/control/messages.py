@@ -14,7 +14,7 @@ from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
-from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PLACEMENT, Change, Deployment
+from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment
 from millrace.model.failure import in_sentence, reason
 from millrace.model.signals import AppSignals, Signals
 
@@ -210,6 +210,7 @@ def _steps(changes: Iterable[Change]) -> list[str]:
     steps = [f"{c.app}: {_step(c)}" for c in changes if c.field not in LIVE]
     for app, of_join in groupby((c for c in changes if c.field in JOIN_FIELDS), key=lambda c: c.app):
         steps.append(f"{app}: {', '.join(map(_step, of_join))}")
+    steps += [f"{c.app}: another map for {c.operator}" for c in changes if c.field == PARTITION_MAP]
     streams = [c for c in changes if c.field == INGEST]
     if streams:
         steps.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")

@@ -1,7 +1,7 @@
 """Ask the optimizers, each on what was accepted before it, and divide their proposals into changes and advice.
 
 Each field of a Deployment has one owner; another optimizer's proposal for it is recorded as advice. The order in an
-evaluation is admission, join workers, slots, then placement on the resulting executors.
+evaluation is admission, join workers, slots, then placement on the resulting executors, and maps of keys.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from millrace.control.evaluation import Request
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
 from millrace.model.errors import MillraceError
+from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
-FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER,)
+FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER, PARTITION_OPTIMIZER)
 """Optimizers in the order they are asked. All others are tuners and come in between: placement must know the number of
 executors."""
 

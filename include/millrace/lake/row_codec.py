@@ -10,6 +10,7 @@ from typing import Any
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.codec import from_plain, to_json
 from millrace.model.decision import Decision, Reconfiguration
+from millrace.model.key_map import KeySample
 from millrace.model.signals import Observation
 from millrace.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, OperatorBatch, PartitionFlow, PartitionRun
 
@@ -95,6 +96,21 @@ def partition_flow_from_row(row: Mapping[str, Any]) -> PartitionFlow:
     """
     ends = {field: int(row[column]) for field, column in _FLOW_COLUMNS.items()}
     return PartitionFlow(**{**{name: row[name] for name in _FLOW_SAME}, **ends})
+
+
+def key_sample_row(sample: KeySample) -> dict[str, Any]:
+    """Return a sample of keys as a row of ``telemetry/keys``."""
+    hot = [_columns(key) for key in sample.hot]
+    return {**_columns(sample), "columns": list(sample.columns), "hot": hot}
+
+
+def key_sample_from_row(row: Mapping[str, Any]) -> KeySample:
+    """Return a row of ``telemetry/keys`` as a sample of keys.
+
+    Raises:
+        ValueError: If a value is missing.
+    """
+    return from_plain(KeySample, row)
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:

@@ -20,6 +20,7 @@ OPERATOR = pa.struct(
         ("useful_s", REAL),
     ]
 )
+HOT_KEY = pa.struct([("key", WHOLE), ("label", TEXT), ("rows", WHOLE)])
 TYPES = {
     TIME: "timestamp (UTC)",
     TEXT: "string",
@@ -29,7 +30,9 @@ TYPES = {
     pa.date32(): "date",
     pa.map_(TEXT, WHOLE): "map of string to long",
     pa.list_(OPERATOR): "list of struct",
+    pa.list_(HOT_KEY): "list of struct",
     pa.list_(SMALL): "list of int",
+    pa.list_(TEXT): "list of string",
 }
 LOG_HOURS = 2
 """Hours that log entries stay. Every append lists them and reads about compacted files; readers take minutes."""

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from millrace.lake.table_schema import (
     APP,
+    HOT_KEY,
     IDS_HOURS,
     OPERATOR,
     REAL,
@@ -189,6 +190,27 @@ TELEMETRY: dict[str, TableSchema] = {
         ("to_operator", TEXT, "", "receiving operator"),
         ("to_group", SMALL, ">= 0", "its state partition"),
         ("bytes", WHOLE, "bytes", "as written for the shuffle, accurate to 10 %"),
+        keep_days=TELEMETRY_DAYS,
+    ),
+    "telemetry/keys": table(
+        "a sample of the keys of one micro-batch, of a query that spreads rows with `followed`",
+        "the driver",
+        "evaluation (partitioning)",
+        "when the rows were counted",
+        APP,
+        GENERATION,
+        ("name", TEXT, "", "name that the script gave the keys"),
+        ("columns", pa.list_(TEXT), "", "columns of the keys"),
+        ("workers", SMALL, ">= 1", "workers that the rows are spread over"),
+        ("revision", WHOLE, ">= 1", "revision of the deployed map in use; null if the query uses its own"),
+        ("rows", WHOLE, "rows", "in the sample"),
+        (
+            "hot",
+            pa.list_(HOT_KEY),
+            "",
+            "the up to 128 most frequent keys: `key` is the hash of the columns, `label` their text, cut off after 40 "
+            "characters, and `rows` their rows in the sample; all other rows have other keys",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/streams": table(

@@ -11,7 +11,7 @@ from pydantic import Field
 from millrace.model.spec_base import NAME, Count, Strict
 
 AppName = Annotated[str, Field(pattern=NAME)]
-SHARED = ("join", "admission", "profile", "placement")
+SHARED = ("join", "admission", "profile", "placement", "partitioning")
 """Sections that work on the one app of their pipeline."""
 
 

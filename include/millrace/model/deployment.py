@@ -10,6 +10,7 @@ from types import MappingProxyType
 from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
+from millrace.model.key_map import KeyMap
 from millrace.model.submit_conf import task_cpus, tasks_at_once
 
 NOWHERE = -1
@@ -21,9 +22,10 @@ JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by their names in changes."""
 BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY = "decision", "verification", "contingency"
 """Authors of versions that no person asked for: a Decision, one that undoes another, and a plan made ahead."""
-LIVE = (INGEST, PLACEMENT, *JOIN_FIELDS)
+PARTITION_MAP = "partition_map"
+LIVE = (INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields whose changes never restart a driver: a feed, the running job or its agent follows them (tiers T0, T1)."""
-OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, *JOIN_FIELDS)
+OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
 CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
 """Fields that a Decision may change."""
@@ -38,9 +40,11 @@ class Change:
         field: One of :data:`CHANGEABLE`; it has exactly one owner in the spec.
         before: Present value.
         value: New value.
-        operator: Operator whose p or partition it is, if the field is ``parallelism`` or ``placement``.
+        operator: Operator whose p or partition it is, if the field is ``parallelism`` or ``placement``; name of the
+            keys if it is ``partition_map``, whose values are revisions, 0 for no map.
         stream: Input stream, if the field is ``ingest``; else None. Values of -1 stand for no table.
         partition: State partition, if the field is ``placement``; else None. Values of -1 stand for no executor.
+        key_map: The new map, if the field is ``partition_map``; else None.
     """
 
     app: str
@@ -50,6 +54,7 @@ class Change:
     operator: str | None = None
     stream: str | None = None
     partition: int | None = None
+    key_map: KeyMap | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +204,7 @@ class Deployment:
         finished: When its script ended by itself with nothing left to do (UTC); it does not run any more.
         contingencies: Plan that its agents may carry out at once if more arrives; None if they wait for evaluations.
         origin: Version that brought this content, if this version only has another plan; None if it brought it itself.
+        partitioning: How its running queries spread rows over workers, by the names that its scripts give the keys.
     """
 
     pipeline: str
@@ -215,6 +221,7 @@ class Deployment:
     source: str = ""
     contingencies: ContingencyPlan | None = None
     origin: int | None = None
+    partitioning: Mapping[str, KeyMap] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -246,7 +253,8 @@ class Deployment:
     @property
     def content(self) -> tuple[object, ...]:
         """Everything that changes can change; versions of equal content differ only in number and history."""
-        return self.apps, self.ingest, self.join
+        # a map's revision identifies it: the next evaluation would make a slightly different map for the same reason
+        return self.apps, self.ingest, self.join, {name: of.revision for name, of in self.partitioning.items()}
 
     def value(self, change: Change) -> float | None:
         """Return the value of a change's field: -1 for a stream without a table, None for what does not exist."""
@@ -254,6 +262,9 @@ class Deployment:
             return None if self.join is None else getattr(self.join, JOIN_FIELDS[change.field])
         if change.field == INGEST:
             return self.ingest.get(change.stream or "", NOWHERE)
+        if change.field == PARTITION_MAP and change.app in self.apps:
+            of = self.partitioning.get(change.operator or "")
+            return 0 if of is None else of.revision
         return self.apps[change.app].value(change) if change.app in self.apps else None
 
     def with_changes(self, changes: tuple[Change, ...]) -> Deployment:
@@ -262,12 +273,14 @@ class Deployment:
         Raises:
             MillraceError: If a change names an app, a field or an operator that does not exist.
         """
-        apps, ingest, join = dict(self.apps), dict(self.ingest), self.join
+        apps, ingest, join, maps = dict(self.apps), dict(self.ingest), self.join, dict(self.partitioning)
         placed: dict[str, list[Change]] = {}
         for change in changes:
             self._check(change)
             if change.field == INGEST:
                 ingest[change.stream or ""] = int(change.value)
+            elif change.field == PARTITION_MAP:
+                maps[change.operator or ""] = _map_of(change)
             elif change.field == PLACEMENT:
                 placed.setdefault(change.app, []).append(change)
             elif change.field in JOIN_FIELDS and join is not None:
@@ -278,6 +291,7 @@ class Deployment:
         entered = {stream: table for stream, table in ingest.items() if table != NOWHERE}
         plan = self.contingencies if apps == self.apps else None  # the plan was made for the former slots
         content = replace(self, apps=MappingProxyType(apps), ingest=MappingProxyType(entered), join=join)
+        content = replace(content, partitioning=MappingProxyType(maps))
         return replace(content, contingencies=plan, origin=None)
 
     def with_plan(self, plan: ContingencyPlan | None) -> Deployment:
@@ -298,6 +312,12 @@ class Deployment:
             raise MillraceError("change.field", change.field, "an app with executors", "Name another field.")
         allowed = ", ".join(sorted(self.apps[change.app].parallelism)) or "none"
         raise MillraceError("change.operator", change.operator, allowed, "Name an operator with its own parallelism.")
+
+
+def _map_of(change: Change) -> KeyMap:
+    if change.key_map is None or not change.operator:
+        raise MillraceError("change.key_map", change.key_map, "a map, with the name of its keys", "Give both.")
+    return change.key_map
 
 
 def slot_changes(line: Contingency, content: Deployment) -> tuple[Change, ...]:

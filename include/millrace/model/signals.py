@@ -10,6 +10,7 @@ from millrace.model import row_wait
 from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.join import JoinSignals
+from millrace.model.key_map import KeySample
 from millrace.model.placement import PartitionLoads
 
 
@@ -324,6 +325,8 @@ class Signals:
         budget_key: The spec key that sets it.
         priority: Weight against other pipelines if slots are scarce, > 0.
         unmeasured: Those of several apps that have not reported, or not lately.
+        fixed: Apps whose slots no tuner sets: nodes of a fleet, which get streams instead.
+        keys: Samples of the keys by which its queries spread rows, by name; empty unless its spec wants maps of keys.
         settling: True while the last reconfiguration is open, or too few healthy batches have followed it.
         partition_loads: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
         streams: Rows of input streams that no optimizer has taken in yet, if they were measured; else None.
@@ -349,6 +352,8 @@ class Signals:
     budget_key: str = "budget.slots"
     priority: float = 1.0
     unmeasured: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    keys: tuple[KeySample, ...] = ()
 
     def bounds_of(self, app: str) -> Bounds:
         """Return the bounds of an app."""

@@ -22,6 +22,7 @@ from millrace.model.deployment import (
     MAX_PARALLELISM,
     OWNABLE,
     PARALLELISM,
+    PARTITION_MAP,
     PLACEMENT,
     SLOTS,
     AppDeployment,
@@ -31,7 +32,9 @@ from millrace.model.deployment import (
 from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.join import JOIN_OPTIMIZER, JoinDefinition
 from millrace.model.join_spec import Join
+from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.master import EMBEDDED, LOCAL
+from millrace.model.partitioning_spec import Partitioning
 from millrace.model.placement_spec import Placement
 from millrace.model.profile_spec import Profile
 from millrace.model.signals import Bounds, Objective
@@ -108,6 +111,7 @@ class PipelineSpec(Strict):
     )
     profile: Profile | None = None
     placement: Placement | None = None
+    partitioning: Partitioning | None = None
     admission: Admission | None = None
     join: Join | None = None
     alerts: tuple[AlertChannel, ...] = Field((), description="Who is alerted, and of which events")
@@ -265,6 +269,8 @@ class PipelineSpec(Strict):
             owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:
             owners |= dict.fromkeys(JOIN_FIELDS, JOIN_OPTIMIZER)
+        if self.partitioning is not None:
+            owners[PARTITION_MAP] = PARTITION_OPTIMIZER
         return {**owners, **self.owners}
 
     @property
@@ -281,6 +287,11 @@ class PipelineSpec(Strict):
     def placement_options(self) -> dict[str, Any] | None:
         """Options of the optimizer that places state partitions; None without the section."""
         return None if self.placement is None else dict(self.placement.options)
+
+    @property
+    def partitioning_options(self) -> dict[str, Any] | None:
+        """Options of the optimizer that maps keys to workers; None without the section."""
+        return None if self.partitioning is None else dict(self.partitioning.options)
 
     @property
     def admission_options(self) -> dict[str, Any] | None:

@@ -73,12 +73,15 @@ class Driver:
         self._finish(error)
 
     def _attach(self, spark: SparkSession) -> None:
+        from millrace.runtime.partition_link import PartitionLink
         from millrace.runtime.telemetry.batches import AppIdentity
         from millrace.runtime.telemetry.listener import Telemetry
+        from millrace.windows import driver_link
 
         a = self.arguments
         identity = AppIdentity(a.pipeline, a.app, a.generation, a.version, a.slots, a.epoch)
         self._telemetry = Telemetry(spark, identity, a.lake, a.period_s)
+        driver_link.connect(PartitionLink(a, self._telemetry.keys))
         host = self._telemetry.host
         AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
         self._follow_executors(spark, self._telemetry)

@@ -99,10 +99,10 @@ def test_arbitration_advises_if_an_operators_p_is_stale() -> None:
     assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 
-@given(st.permutations(["flow", "esj", "executor_memory", "albic", "drfm"]))
-def test_order_when_optimizers_come_in_any_order_then_only_albic_follows_a_tuner(mixed: list[str]) -> None:
+@given(st.permutations(["flow", "esj", "executor_memory", "albic", "waterfill", "drfm"]))
+def test_order_when_optimizers_come_in_any_order_then_placement_and_maps_follow_a_tuner(mixed: list[str]) -> None:
     assert in_order(mixed) == [*FIRST, "flow", *LAST]
-    assert (*FIRST, *LAST) == ("drfm", "esj", "executor_memory", "albic")
+    assert (*FIRST, *LAST) == ("drfm", "esj", "executor_memory", "albic", "waterfill")
 
 
 def test_order_of_several_tuners_is_fixed() -> None:

@@ -16,6 +16,8 @@ from millrace.lake.row_codec import (
     batch_row,
     decision_from_row,
     decision_row,
+    key_sample_from_row,
+    key_sample_row,
     observation_from_row,
     observation_row,
     partition_flow_from_row,
@@ -29,6 +31,7 @@ from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake, to_arrow
 from millrace.lake.telemetry_schemas import LATER_COLUMNS
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.key_map import HotKey, KeySample
 from millrace.model.signals import Observation, Signals
 from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch, PartitionFlow, PartitionRun
 
@@ -65,6 +68,11 @@ partition_flows = st.builds(
     PartitionFlow, pipeline=text, app=text, generation=long, query=text, from_operator=small, from_partition=small,
     to_operator=small, to_partition=small, time=moment, batch_id=long, bytes=long,
 )  # fmt: skip
+key_samples = st.builds(
+    KeySample, pipeline=text, app=text, generation=long, time=moment, name=text,
+    columns=st.lists(text, min_size=1, max_size=3).map(tuple), workers=small, revision=maybe(long), rows=long,
+    hot=st.lists(st.builds(HotKey, st.integers(-(2**63), 2**63 - 1), text, long), max_size=3).map(tuple),
+)  # fmt: skip
 reconfigurations = st.builds(
     Reconfiguration, pipeline=text, app=text, decision_id=maybe(text), tier=text, from_version=maybe(long),
     to_version=maybe(long), generation=maybe(long), started=moment, ended=maybe(moment), downtime_s=maybe(ratio),
@@ -87,6 +95,7 @@ CASES = {
     "telemetry/batches": (batches, batch_row, batch_from_row),
     "telemetry/partitions": (partition_runs, partition_run_row, partition_run_from_row),
     "telemetry/flows": (partition_flows, partition_flow_row, partition_flow_from_row),
+    "telemetry/keys": (key_samples, key_sample_row, key_sample_from_row),
     "control/reconfigurations": (reconfigurations, reconfiguration_row, reconfiguration_from_row),
     "control/observations": (observations, lambda o: observation_row("delays", o), observation_from_row),
     "control/decisions": (decisions, decision_row, decision_from_row),

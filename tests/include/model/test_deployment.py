@@ -106,7 +106,7 @@ def test_operators_of_a_stage_have_one_name() -> None:
             Change("a", "script", 1, 2),
             "change.field",
             "slots, memory_mb, executor_memory_mb, parallelism, ingest, placement, "
-            "join_workers, block_size, shed_ratio, max_parallelism",
+            "partition_map, join_workers, block_size, shed_ratio, max_parallelism",
         ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),
         (Change("a", "placement", -1, 1, "q/0", partition=0), "change.field", "an app with executors"),

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 
 from millrace.lake.store import Lake
 from millrace.model.arrival import ArrivalBasis
+from millrace.model.key_map import KeySample
 from millrace.model.telemetry import RUNNING, BatchMetrics, ExecutorRun
 from millrace.runtime.arrival_watch import ArrivalWatch
 from millrace.runtime.query_events import QueryEvents, running_query
@@ -331,6 +332,10 @@ class Telemetry:
         self._writer.add_executor(run)
         if self._sampler is not None and run.executor_number is not None:
             self._sampler.number(run.executor, run.executor_number)
+
+    def keys(self, sample: KeySample) -> None:
+        """Record a sample of keys."""
+        self._writer.add_keys(sample)
 
     def flush(self) -> bool:
         """Commit all batches that ended before this call; False if the lake could not be written."""

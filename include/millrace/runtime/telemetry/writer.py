@@ -13,9 +13,17 @@ from typing import Any, TypeVar
 
 from millrace.lake.driver_hosts import this_host
 from millrace.lake.fenced_table import Fenced, FencedTable
-from millrace.lake.row_codec import app_row, batch_row, executor_row, partition_flow_row, partition_run_row
+from millrace.lake.row_codec import (
+    app_row,
+    batch_row,
+    executor_row,
+    key_sample_row,
+    partition_flow_row,
+    partition_run_row,
+)
 from millrace.lake.store import Lake
 from millrace.model.errors import Conflict, MillraceError
+from millrace.model.key_map import KeySample
 from millrace.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionFlow, PartitionRun
 from millrace.run_folder import generation
 from millrace.runtime.telemetry.batches import AppIdentity
@@ -72,6 +80,7 @@ class Writer:
         self._executors: deque[ExecutorRun] = deque(maxlen=BUFFER_BATCHES)
         self._partitions: deque[tuple[PartitionRun, ...]] = deque(maxlen=BUFFER_SAMPLES)
         self._flows: deque[tuple[PartitionFlow, ...]] = deque(maxlen=BUFFER_SAMPLES)
+        self._keys: deque[tuple[KeySample, ...]] = deque(maxlen=BUFFER_SAMPLES)
         self._mutex = threading.Lock()  # the buffer
         self._commit = threading.Lock()  # one commit at a time
         self._stop = threading.Event()
@@ -101,6 +110,10 @@ class Writer:
         if flows:
             self._flows.append(flows)
 
+    def add_keys(self, sample: KeySample) -> None:
+        """Take a sample of keys; returns at once."""
+        self._keys.append((sample,))
+
     def flush(self) -> bool:
         """Commit what is buffered. False if the lake could not be written, so the rows wait, or the driver is stale."""
         with self._commit:
@@ -108,6 +121,8 @@ class Writer:
             if self._fenced:
                 return False
             try:
+                # first: an evaluation that a batch starts must find the samples up to its end
+                self._write_samples("telemetry/keys", self._keys, key_sample_row)
                 self._write_batches()
                 self._write_app()
                 self._write_executors()

@@ -22,11 +22,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from millrace.model.errors import MillraceError
+from millrace.model.partitioning import PartitionMap
 from millrace.windows.aggregates.aggregate import Aggregate
 from millrace.windows.aggregates.plan import AggregationPlan
+from millrace.windows.partitioning.following import Followed
+from millrace.windows.partitioning.spread import spread
 
 WINDOWS, PANES = "windows", "panes"
-_TIME, _PANE, _WINDOW = "__time", "__pane", "window"
+_TIME, _PANE, _WINDOW, _ALL = "__time", "__pane", "window", "__all"
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def sliding(
     *,
     start: str | timedelta = timedelta(0),
     late: str = WINDOWS,
+    by: PartitionMap | Followed | None = None,
 ) -> Sliding:
     """Put rows into sliding windows of time.
 
@@ -120,10 +124,12 @@ def sliding(
         late: For streams only. ``windows``: a late row counts in all windows that are still open, as Spark has it.
             ``panes``: it counts only if its pane is still open; state and work are the least, and ``user_columns`` can
             be used; rows within the watermark's delay count everywhere in both.
+        by: Spread the rows before they are aggregated, as ``spread`` does with this map of the keys. A pane of a hot
+            key is divided among the workers that share the key. Without keys, every pane is divided among all.
 
     Raises:
         MillraceError: If a length is not positive, the slide is longer than the window, the start is not below the
-            slide, or the column does not contain times.
+            slide, the column does not contain times, or rows are to be spread by keys that are no columns.
     """
     sizes = {"size": microseconds("size", size), "slide": microseconds("slide", slide)}
     for key, length in sizes.items():
@@ -143,7 +149,25 @@ def sliding(
         value = f"{field.name}: {field.dataType.simpleString()}"
         raise MillraceError("time", value, "a timestamp", "Cast it to a timestamp.")
     grouped = (keys,) if isinstance(keys, str) else tuple(keys)
-    return Sliding(rows, time, sizes["size"], sizes["slide"], start_us, grouped, late)
+    placed = rows if by is None else _spread(rows, grouped, by)
+    return Sliding(placed, time, sizes["size"], sizes["slide"], start_us, grouped, late)
+
+
+def _spread(rows: DataFrame, keys: Sequence[Any], by: PartitionMap | Followed) -> DataFrame:
+    """Return the rows spread by their keys, or evenly if there are none.
+
+    The paper assigns panes one by one, as they arrive, and divides a pane once it is larger than the recent ones. All
+    rows of a micro-batch are there at once: a key's panes are divided by the rate of the key, and keyless ones always,
+    which costs a partial result per pane and worker, and no pane has to be counted before.
+    """
+    if keys:
+        named = [key for key in keys if isinstance(key, str)]
+        if len(named) < len(keys):
+            raise MillraceError("keys", "an expression", "names of columns, with by", "Add it as a column first.")
+        return spread(rows, named, by=by)
+    if not isinstance(by, Followed):
+        raise MillraceError("by", "a fixed map", "followed(name), without keys", "Spread the rows by keys, or use it.")
+    return spread(rows.withColumn(_ALL, sf.lit(0)), _ALL, by=by).drop(_ALL)
 
 
 MICROSECONDS = {

@@ -1,85 +1,19 @@
-"""Frequencies of a frame's keys, and the worker that gets the rows of a key.
-
-A sketch counts the most frequent keys individually, and the others by key group: a hash slice of the keys,
-``pmod(xxhash64(key), key_groups)``. Sketches of parts of a stream can be added. A map assigns whole key groups to
-workers, and splits hot keys into shares.
-"""
+"""Count how often the keys of a frame occur, in Spark."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from millrace.model.errors import MillraceError
+from millrace.model.partitioning import CAPACITY, Key, Sketch
 from millrace.windows.aggregates.plan import NESTED
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Key = tuple[Any, ...]
-
 KEY_GROUPS = 16_384
-CAPACITY = 1_000
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """Frequencies of keys.
-
-    Attributes:
-        groups: Rows of each key group, including those of frequent keys, shape (G,), >= 0.
-        frequent: Rows and key group of each of the most frequent keys. A key has a value per key column.
-        capacity: Maximum number of frequent keys, >= 1.
-    """
-
-    groups: Floats
-    frequent: Mapping[Key, tuple[float, int]]
-    capacity: int = CAPACITY
-
-    @property
-    def total(self) -> float:
-        """Number of all rows."""
-        return float(self.groups.sum())
-
-    def hottest(self, count: int) -> list[Key]:
-        """Return the most frequent keys in descending order; ties are sorted by their texts."""
-        return sorted(self.frequent, key=lambda k: (-self.frequent[k][0], repr(k)))[:count]
-
-    def cold(self, hot: Sequence[Key]) -> Floats:
-        """Return the rows of each key group without the given keys, shape (G,)."""
-        rest = self.groups.copy()
-        for key in hot:
-            rows, group = self.frequent[key]
-            rest[group] -= rows
-        return np.maximum(rest, 0)
-
-    def merge(self, other: Sketch) -> Sketch:
-        """Return the sketch of the rows of both.
-
-        A key that is frequent in only one sketch counts with that sketch's rows. The other sketch's rows of the key
-        are in its key group, so no row is lost.
-
-        Raises:
-            MillraceError: If their numbers of key groups differ.
-        """
-        if len(self.groups) != len(other.groups):
-            counts = f"{len(self.groups)} and {len(other.groups)}"
-            raise MillraceError("key_groups", counts, "the same number", "Make both sketches with the same key_groups.")
-        both = dict(self.frequent)
-        for key, (rows, group) in other.frequent.items():
-            both[key] = (rows + (both[key][0] if key in both else 0), group)
-        return _trimmed(self.groups + other.groups, both, max(self.capacity, other.capacity))
-
-    def scaled(self, factor: float) -> Sketch:
-        """Return the sketch of ``factor`` times the rows, for example to reduce the weight of an older one."""
-        frequent = {key: (rows * factor, group) for key, (rows, group) in self.frequent.items()}
-        return Sketch(self.groups * factor, frequent, self.capacity)
 
 
 def sketch(
@@ -165,7 +99,12 @@ def check_count(key: str, value: object) -> None:
 
 def group(names: Sequence[str], key_groups: int) -> Column:
     """Return the key group of a row."""
-    return sf.pmod(sf.xxhash64(*map(quoted, names)), sf.lit(key_groups)).cast("int")
+    return sf.pmod(hashed(names), sf.lit(key_groups)).cast("int")
+
+
+def hashed(names: Sequence[str]) -> Column:
+    """Return the hash of a row's key."""
+    return sf.xxhash64(*map(quoted, names))
 
 
 def quoted(name: str) -> Column:
@@ -179,55 +118,3 @@ def canonical(key: Key) -> Key:
         math.nan if isinstance(v, float) and math.isnan(v) else 0.0 if v == 0.0 and isinstance(v, float) else v
         for v in key
     )
-
-
-def _trimmed(groups: Floats, frequent: dict[Key, tuple[float, int]], capacity: int) -> Sketch:
-    whole = Sketch(groups, frequent, capacity)
-    return Sketch(groups, {key: frequent[key] for key in whole.hottest(capacity)}, capacity)
-
-
-Shares = Mapping[int, float]
-"""Share of a key's rows by worker; positive, adding up to 1."""
-
-
-@dataclass(frozen=True)
-class PartitionMap:
-    """Assignment of rows to workers.
-
-    Attributes:
-        workers: Number of workers, >= 1.
-        groups: Worker of each key group, shape (G,).
-        hot: Shares of the keys that do not follow their group.
-    """
-
-    workers: int
-    groups: Ints
-    hot: Mapping[Key, Shares]
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs of a hot key and a worker: the partial results to merge."""
-        return sum(map(len, self.hot.values()))
-
-    def shares(self, key: Key, group: int) -> Shares:
-        """Return the shares of any key."""
-        return self.hot.get(key) or {int(self.groups[group]): 1.0}
-
-    def load(self, of: Sketch) -> Floats:
-        """Return the rows that each worker gets, shape (workers,)."""
-        hot = [key for key in self.hot if key in of.frequent]
-        rows = np.bincount(self.groups, of.cold(hot), self.workers)
-        for key in hot:
-            for worker, share in self.hot[key].items():
-                rows[worker] += share * of.frequent[key][0]
-        return np.asarray(rows, dtype=float)
-
-    def moved(self, before: PartitionMap, of: Sketch) -> float:
-        """Return the share of the rows that go to a different worker than before."""
-        hot = [key for key in of.frequent if key in self.hot or key in before.hot]
-        rows = float(of.cold(hot)[self.groups != before.groups].sum())
-        for key in hot:
-            count, group = of.frequent[key]
-            now, then = self.shares(key, group), before.shares(key, group)
-            rows += count * sum(max(0.0, share - then.get(worker, 0.0)) for worker, share in now.items())
-        return rows / of.total if of.total else 0.0

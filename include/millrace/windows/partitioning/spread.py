@@ -20,17 +20,19 @@ from pyspark.sql.types import (
 )
 
 from millrace.model.errors import MillraceError
+from millrace.model.partitioning import PartitionMap, Sketch
+from millrace.model.waterfill import waterfill
 from millrace.windows.aggregates.aggregate import Aggregate
 from millrace.windows.aggregates.plan import AggregationPlan
+from millrace.windows.partitioning.following import Followed
 from millrace.windows.partitioning.hashing import paper_hash
-from millrace.windows.partitioning.sketch import PartitionMap, Sketch, check_count, columns, group, keys, quoted, sketch
-from millrace.windows.partitioning.waterfill import waterfill
+from millrace.windows.partitioning.sketch import check_count, columns, hashed, keys, quoted, sketch
 
 WATERFILL, PAPER = "waterfill", "paper_hash"
 HOT_KEYS = 200
 DRAWS = 1 << 24
 """Number of equal parts into which a hot key's rows are divided to form shares."""
-_CUTS, _TARGETS, _DRAW, _TARGET = "__cuts", "__targets", "__draw", "__target"
+_CUTS, _TARGETS, _DRAW, _TARGET, _HASH = "__cuts", "__targets", "__draw", "__target", "__hash"
 
 
 def plan(
@@ -68,7 +70,7 @@ def spread(
     key: str | Sequence[str],
     workers: int | None = None,
     *,
-    by: PartitionMap | None = None,
+    by: PartitionMap | Followed | None = None,
     salt: str | Sequence[str] = (),
 ) -> DataFrame:
     """Return the rows in one partition per worker, all with about the same number of rows.
@@ -80,13 +82,13 @@ def spread(
         rows: A batch or a stream.
         key: The key's columns. Null and NaN are keys.
         workers: How many partitions, >= 1. A map is then made from all rows; pass ``by`` to choose sample and method.
-        by: The map; a stream needs one.
+        by: The map, which a stream needs; or ``followed(name)`` for a micro-batch in ``foreachBatch``.
         salt: Columns in which a hot key's rows differ, such as an id; by default all columns. Rows that are equal in
             them go to the same worker. If the frame has only its key column, rows are assigned at random.
 
     Raises:
         MillraceError: If a column is missing, a key's column is nested, neither or both of workers and map are given,
-            or a stream has no map.
+            or a stream has no map or one that changes.
     """
     names = keys(rows, key)
     if (workers is None) == (by is None):
@@ -98,7 +100,25 @@ def spread(
             raise MillraceError("by", None, "a map, for a stream", remedy)
         by = plan(sketch(rows, names), int(workers or 1))
     salts = columns(rows, salt) if salt else [n for n in rows.columns if n not in names]
-    cold = _of_group(by, names)
+    if isinstance(by, Followed):
+        placed = _placed(rows.withColumn(_HASH, hashed(names)), [_HASH], by.newest(rows, names), salts, quoted(_HASH))
+        return placed.drop(_HASH)
+    return _placed(rows, names, by, salts, hashed(names))
+
+
+def _placed(
+    rows: DataFrame, names: Sequence[str], by: PartitionMap, salts: Sequence[str], key_hash: Column
+) -> DataFrame:
+    """Return the rows where a map says.
+
+    Args:
+        rows: The rows.
+        names: Columns that identify hot keys, as in the map.
+        by: The map.
+        salts: Columns in which the rows of a hot key differ.
+        key_hash: Hash of a row's key.
+    """
+    cold = _of_group(by, key_hash)
     if not by.hot:
         return rows.repartitionById(by.workers, cold)
     hot = _hot(rows, names, by)
@@ -110,10 +130,10 @@ def spread(
     return placed.repartitionById(by.workers, sf.col(_TARGET)).drop(_TARGET)
 
 
-def _of_group(by: PartitionMap, names: Sequence[str]) -> Column:
+def _of_group(by: PartitionMap, key_hash: Column) -> Column:
     # planning a literal array of thousands of columns would be slow; Spark folds this one into a constant
     table = sf.split(sf.lit(",".join(map(str, by.groups.tolist()))), ",").cast("array<int>")
-    return sf.get(table, group(names, len(by.groups)))
+    return sf.get(table, sf.pmod(key_hash, sf.lit(len(by.groups))).cast("int"))
 
 
 def _hot(rows: DataFrame, names: Sequence[str], by: PartitionMap) -> DataFrame:

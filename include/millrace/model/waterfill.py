@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from millrace.model.errors import MillraceError
-from millrace.windows.partitioning.hashing import of_groups
-from millrace.windows.partitioning.sketch import Floats, Ints, Key, PartitionMap, Sketch
+from millrace.model.partitioning import Floats, Ints, Key, PartitionMap, Sketch
+from millrace.model.ring import of_groups
 
 NEGLIGIBLE = 1e-9
 """Share of a quota that is too small for its own pair."""
