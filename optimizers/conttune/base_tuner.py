@@ -68,6 +68,10 @@ class BaseTuner(Generic[OptionsT]):
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Propose a p for each operator with reasons; keep the memory of apps that were not measured."""
+        if signals.fixed:
+            signals = replace(signals, apps=tuple(app for app in signals.apps if app.app not in signals.fixed))
+            if not signals.apps:
+                return Proposal(self.name, (), "fixed", ""), memory
         before = {app: mapping(of_app) for app, of_app in mapping(memory.get("apps")).items()}
         apps, sizings = dict(before), list[Sizing]()
         each, ratios = in_chain(signals, read_ratios(memory.get("edges")))

@@ -1,13 +1,13 @@
 """State of input admission between evaluations, and how finished periods are added to it.
 
 Periods are added one after another, as if each had been evaluated when it ended. The result does not depend on how many
-come at once.
+come at once, unless streams really move: then they start from their present nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,11 +24,11 @@ NEWEST = 72
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Forecasts made a period ahead and actual rows, of the newest periods, the newest last; rows per period.
+    """Forecasts made a period ahead and actual loads, of the newest periods, the newest last; counts per period.
 
     Attributes:
         forecast: Of all connected streams together.
-        actual: Actual rows of those streams together.
+        actual: Actual load of those streams together.
         off: Absolute errors, summed over the streams.
     """
 
@@ -44,7 +44,7 @@ class Accuracy:
 
     @property
     def error(self) -> float | None:
-        """Absolute errors per stream over the actual rows; None without rows."""
+        """Absolute errors per stream over the actual load; None without load."""
         return self._over_actual(sum(self.off))
 
     @property
@@ -53,8 +53,8 @@ class Accuracy:
         return self._over_actual(sum(abs(f - a) for f, a in zip(self.forecast, self.actual, strict=True)))
 
     def _over_actual(self, off: float) -> float | None:
-        rows = sum(self.actual)
-        return off / rows if rows > 0 else None
+        load = sum(self.actual)
+        return off / load if load > 0 else None
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class AdmissionState:
         next_period: Number of the first period that is not included yet.
         streams: Their ids.
         node: Node of each, shape (S,).
-        last_seen: Number of the last period in which each brought a row, shape (S,).
+        last_seen: Number of the last period in which each had a load, shape (S,).
         forecast: State of their forecasts.
         accuracy: Accuracy of their forecasts.
-        expected: Rows expected of each stream in the newest period; not kept between evaluations.
+        expected: Load expected of each stream in the newest period; not kept between evaluations.
         optimal: The newest plan is proven best; not kept between evaluations.
     """
 
@@ -86,10 +86,6 @@ class AdmissionState:
         """Node of each stream that has one."""
         return {name: node for name, node in zip(self.streams, self.node.tolist(), strict=True) if node > NEW}
 
-    def at_nodes(self, nodes: Mapping[str, int]) -> AdmissionState:
-        """Return the state with each stream at another node; streams without one get NEW."""
-        return replace(self, node=np.array([nodes.get(stream, NEW) for stream in self.streams], dtype=np.intp))
-
 
 def first_state(forecaster: RateForecaster, next_period: int) -> AdmissionState:
     """Return the state before any stream was seen."""
@@ -98,39 +94,53 @@ def first_state(forecaster: RateForecaster, next_period: int) -> AdmissionState:
 
 
 def take_in(
-    state: AdmissionState, observed: ObservedPeriods, forecaster: RateForecaster, policy: AdmissionPolicy
+    state: AdmissionState,
+    observed: ObservedPeriods,
+    forecaster: RateForecaster,
+    policy: AdmissionPolicy,
+    present: Mapping[str, int] | None = None,
 ) -> AdmissionState:
     """Return the state after more periods, with each stream on its node in the newest plan.
 
-    If periods were missed before the first of them, learning of rates starts over; streams stay at their nodes.
+    If periods were missed before the first of them, learning of rates starts over; streams stay at their nodes. What
+    streams are behind with counts in the newest period: it is of the present, and goes with a stream that moves.
 
     Args:
         state: The previous state.
         observed: The periods; their streams include all known ones.
         forecaster: Forecasts the rates.
         policy: How streams are assigned, and when a stream counts as gone.
+        present: Node of each stream that has one, if streams really move. Then only the newest period is planned, as
+            plans of the others are not carried out. None if each plan counts as carried out.
     """
     forecast, accuracy = state.forecast, state.accuracy
     if state.next_period != observed.first:
         forecast, accuracy = forecaster.start(), Accuracy()
     planner, names, options = policy.planner(), np.array(observed.streams, dtype=object), policy.options
     node, last_seen = (np.full(len(names), v, dtype=np.intp) for v in (NEW, NEVER))
-    at = _positions(state.streams, observed.streams)
+    at = positions(state.streams, observed.streams)
     node[at], last_seen[at] = state.node, state.last_seen
     here, expected, optimal = at, state.expected, state.optimal
-    for period, rows in enumerate(observed.rows, observed.first):
-        last_seen[rows > 0] = period
+    last = observed.first + len(observed.load) - 1
+    for period, load in enumerate(observed.load, observed.first):
+        last_seen[(load > 0) | np.isnan(load)] = period
         node[last_seen <= period - options.quiet] = NEW
         expected = dict(zip(forecast.streams, forecast.expected.tolist(), strict=True))
         if expected:
-            accuracy = accuracy.add(forecast.expected, rows[_positions(forecast.streams, observed.streams)])
+            actual = load[positions(forecast.streams, observed.streams)]
+            accuracy = accuracy.add(forecast.expected, np.where(np.isnan(actual), forecast.expected, actual))
         here = np.flatnonzero(last_seen > period - options.quiet)
-        forecast = forecaster.observe(forecast, period, tuple(names[here].tolist()), rows[here])
-        problem = forecaster.pose(forecast, options.ahead, node[here], int(node.max(initial=NEW)) + 1)
-        plan = planner(problem)
+        forecast = forecaster.observe(forecast, period, tuple(names[here].tolist()), load[here])
+        if present is not None:
+            if period < last:
+                continue
+            node[here] = [present.get(name, NEW) for name in names[here]]
+        latency_s = _latency_s(observed, node, here, forecaster.capacity) if period == last else None
+        nodes = int(node.max(initial=NEW)) + 1
+        plan = planner(forecaster.pose(forecast, options.ahead, node[here], nodes, latency_s))
         node[here], optimal = plan.node, plan.optimal
     return AdmissionState(
-        next_period=observed.first + len(observed.rows),
+        next_period=observed.first + len(observed.load),
         streams=tuple(names[here].tolist()),
         node=node[here],
         last_seen=last_seen[here],
@@ -141,6 +151,22 @@ def take_in(
     )
 
 
-def _positions(names: Sequence[str], among: Sequence[str]) -> Ints:
+def _latency_s(observed: ObservedPeriods, node: Ints, here: Ints, capacity: float) -> Floats | None:
+    """Return the queueing delay of each node, shape (N,): the time to work off what its streams are behind with.
+
+    Args:
+        observed: The periods; if they measured nothing that waits, there is no delay to return.
+        node: Node of each of their streams, shape (S,).
+        here: Which of these are connected.
+        capacity: Load that a node takes in a period, > 0.
+    """
+    if observed.waiting is None:
+        return None
+    placed = here[node[here] > NEW]
+    queue = np.bincount(node[placed], weights=observed.waiting[placed], minlength=int(node.max(initial=NEW)) + 1)
+    return np.asarray(queue / capacity * observed.period_s)
+
+
+def positions(names: Sequence[str], among: Sequence[str]) -> Ints:
     """Return the index of each name among others, which are in alphabetical order and contain all of them."""
     return np.asarray(np.searchsorted(np.array(among, dtype=object), np.array(names, dtype=object)), dtype=np.intp)

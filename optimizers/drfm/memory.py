@@ -1,7 +1,7 @@
 """The state of input admission as a JSON value, kept between evaluations.
 
 Its size is bounded by the streams of the last ``quiet`` periods times the periods of history that are kept. Rates are
-rows per period, which makes most numbers whole and short. The keys must stay as in stored memories.
+counts per period, which makes most numbers whole and short. The keys must stay as in stored memories.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.model.admission import TAKEN_IN
+from millrace.model.admission import TAKEN_IN, LoadUnit
 from millrace.model.decision import Memory
 from millrace.optimizers.drfm.admission_state import Accuracy, AdmissionState
 from millrace.optimizers.drfm.characteristics import Characteristics, columns, unknown
@@ -29,12 +29,13 @@ LEARNED = "learned."
 EXPECTED, MODEL = "expected", "state"
 
 
-def write(state: AdmissionState, period_s: int) -> Memory:
+def write(state: AdmissionState, period_s: int, unit: LoadUnit = LoadUnit.ROWS) -> Memory:
     """Return the state as a JSON value.
 
     Args:
         state: The state to store.
         period_s: Length of a period, seconds.
+        unit: Unit of the loads.
     """
     forecast, accuracy = state.forecast, state.accuracy
     stored = {
@@ -44,6 +45,7 @@ def write(state: AdmissionState, period_s: int) -> Memory:
         MODEL: forecast.model,
     }
     return {
+        **({} if unit is LoadUnit.ROWS else {"unit": unit.value}),
         "period_s": period_s,
         TAKEN_IN: datetime.fromtimestamp(state.next_period * period_s, UTC).isoformat(),
         "streams": list(state.streams),
@@ -58,8 +60,10 @@ def write(state: AdmissionState, period_s: int) -> Memory:
     }
 
 
-def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> AdmissionState | None:
-    """Return the stored state; None for an empty memory, another period length, or an invalid value.
+def read(
+    memory: Memory, period_s: int, forecaster: RateForecaster, unit: LoadUnit = LoadUnit.ROWS
+) -> AdmissionState | None:
+    """Return the stored state; None for an empty memory, another period length or unit, or an invalid value.
 
     If only the forecasts do not fit, for example because another forecaster made them, they start over.
 
@@ -67,7 +71,10 @@ def read(memory: Memory, period_s: int, forecaster: RateForecaster) -> Admission
         memory: The JSON value.
         period_s: Present length of a period, seconds.
         forecaster: The forecaster that continues from it.
+        unit: Present unit of the loads.
     """
+    if memory.get("unit", LoadUnit.ROWS) != unit:
+        return None
     try:
         names = memory["streams"]
         streams = tuple(names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millrace.model.admission import AdmissionPlan
 
 NAMED = 3
@@ -18,14 +20,30 @@ def explain(plan: AdmissionPlan) -> str:
         return (
             f"No input stream has rows any more: {_several(len(plan.left), 'stream')} ended, no ingest node is needed"
         )
+    nodes = f"{_several(plan.split, 'ingest node')} at {plan.capacity:.3g} {plan.unit} each"
     parts = [
-        f"{_steps(plan)} on {_several(plan.split, 'ingest node')} at {plan.capacity:.3g} rows/s each{_bound(plan)}",
+        _down(plan),
+        f"{_steps(plan)} on {nodes}{_bound(plan)}",
         _loads(plan),
+        _full(plan),
         _behind(plan),
         _oversized(plan),
         _errors(plan),
     ]
     return "; ".join(filter(None, parts))
+
+
+def all_down(nodes: Sequence[str]) -> str:
+    """Say that no node can get a stream."""
+    names = ", ".join(nodes[:NAMED]) + _more(nodes)
+    return f"Streams stay: no ingest node can run them, as {names} {'are' if nodes[1:] else 'is'} down"
+
+
+def _down(plan: AdmissionPlan) -> str:
+    if not plan.down:
+        return ""
+    names = f"{', '.join(plan.down[:NAMED])}{_more(plan.down)} {'are' if plan.down[1:] else 'is'} down"
+    return f"{names}: {_several(plan.rescued, 'stream')} to other nodes" if plan.rescued else names
 
 
 def _steps(plan: AdmissionPlan) -> str:
@@ -34,7 +52,7 @@ def _steps(plan: AdmissionPlan) -> str:
     steps += [f"redirect {plan.redirections}"] if plan.redirections else []
     steps += [f"release {', '.join(plan.released)}"] if plan.released else []
     if not steps:
-        return f"Streams stay: {streams}"
+        return _several(streams, "stream") if plan.rescued else f"Streams stay: {streams}"
     whole = f": {_several(streams, 'stream')}" if plan.admitted < streams else ""
     return f"{' and '.join([', '.join(steps[:-1]), steps[-1]] if steps[1:] else steps)}{whole}"
 
@@ -54,6 +72,16 @@ def _loads(plan: AdmissionPlan) -> str:
     return f"fits for {plan.holds} of the next {plan.ahead} periods, then nodes are up to {peak}"
 
 
+def _full(plan: AdmissionPlan) -> str:
+    if not plan.missing:
+        return ""
+    count = len(plan.nodes) - len(plan.down)
+    full = "the only ingest node is full" if count == 1 else f"all {count} ingest nodes are full"
+    helps = "raise fleet.nodes.max or fleet.node.slots" if plan.fleet else "add a table to admission.ingest"
+    late = f", so these will lag: {', '.join(plan.lagging[:NAMED])}{_more(plan.lagging)}" if plan.lagging else ""
+    return f"{full}{late} ({helps})"
+
+
 def _behind(plan: AdmissionPlan) -> str:
     if plan.query is None or plan.merge is None:
         return ""
@@ -63,15 +91,17 @@ def _behind(plan: AdmissionPlan) -> str:
 def _oversized(plan: AdmissionPlan) -> str:
     if not plan.oversized:
         return ""
-    more = len(plan.oversized) - NAMED
-    names = ", ".join(plan.oversized[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"streams too fast for one node (divide them): {names}"
+    return f"streams too fast for one node (divide them): {', '.join(plan.oversized[:NAMED])}{_more(plan.oversized)}"
 
 
 def _errors(plan: AdmissionPlan) -> str:
     if plan.total_error is None or plan.error is None:
         return ""
     return f"forecast off by {100 * plan.total_error:.0f} % in total, {100 * plan.error:.0f} % per stream"
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
 
 
 def _several(count: int, thing: str) -> str:

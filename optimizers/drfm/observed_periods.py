@@ -1,4 +1,4 @@
-"""Counted rows as a matrix: the rows that each stream brought in each period."""
+"""Counts as matrices: what each stream brought in each period."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace.model.admission import StreamCounts
+from millrace.model.admission import LoadUnit, StreamCounts
 from millrace.model.errors import MillraceError
 from millrace.optimizers.drfm.problem import Floats, Ints
 
@@ -18,13 +18,19 @@ class ObservedPeriods:
 
     Attributes:
         first: Number of the first period, counted from 1970-01-01 UTC.
+        period_s: Length of a period, seconds.
         streams: Ids in alphabetical order, S of them: ties go to the first, however many periods come at once.
-        rows: Rows that each brought in each period, shape (T, S), >= 0.
+        rows: Rows that each brought in each period, shape (T, S), >= 0; NaN if it is not known.
+        load: Load of each in each period, shape (T, S), >= 0: these rows themselves, or slot-milliseconds.
+        waiting: Load that each was behind with at the end, shape (S,), >= 0; None if not measured.
     """
 
     first: int
+    period_s: int
     streams: tuple[str, ...]
     rows: Floats
+    load: Floats
+    waiting: Floats | None = None
 
 
 def first_period(counts: StreamCounts) -> int:
@@ -41,37 +47,48 @@ def new_periods(counts: StreamCounts, streams: Sequence[str], since: int) -> Obs
         since: Number of the first new period; earlier ones are left out, and their late rows are lost.
 
     Raises:
-        MillraceError: If a number of rows is missing or negative, a stream comes twice, or a column does not fit.
+        MillraceError: If a number of rows is missing or negative, a stream comes twice, or a column does not fit. The
+            rows of a fleet may be missing.
     """
     first = first_period(counts)
     period, index = np.array(counts.period, dtype=np.intp), np.array(counts.index, dtype=np.intp)
-    rows = np.array([np.nan if r is None else r for r in counts.rows], dtype=np.float64)
-    _check(counts, period, index, rows)
+    rows = np.array(counts.rows, dtype=float)  # None becomes NaN
+    load = rows if counts.unit is LoadUnit.ROWS else np.array(counts.slot_ms, dtype=float)
+    _check(counts, period, index, rows, load)
     names = tuple(sorted({*streams, *counts.stream}))
     column = {name: i for i, name in enumerate(names)}
     columns = np.array([column[name] for name in counts.stream], dtype=np.intp)
     old = max(0, since - first)
-    matrix = np.zeros((max(0, counts.periods - old), len(names)))
     new = period >= since - first
-    np.add.at(matrix, (period[new] - old, columns[index[new]]), rows[new])
-    return ObservedPeriods(max(first, since), names, matrix)
+
+    def matrix(of: Floats) -> Floats:
+        cells = np.zeros((max(0, counts.periods - old), len(names)))
+        np.add.at(cells, (period[new] - old, columns[index[new]]), of[new])
+        return cells
+
+    waiting = None if counts.waiting is None else np.array([counts.waiting.get(n, 0) for n in names], dtype=float)
+    brought = matrix(rows)
+    loads = brought if load is rows else matrix(load)
+    return ObservedPeriods(max(first, since), counts.period_s, names, brought, loads, waiting)
 
 
-def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats) -> None:
+def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats, load: Floats) -> None:
     streams = len(counts.stream)
     if len(set(counts.stream)) < streams:
         raise MillraceError("streams.stream", streams, "each id once", "Sum the counts of each stream.")
-    if not len(period) == len(index) == len(rows):
-        lengths = (len(period), len(index), len(rows))
+    if not len(period) == len(index) == len(rows) == len(load):
+        lengths = (len(period), len(index), len(rows), len(load))
         raise MillraceError("streams", lengths, "columns of equal length", "Measure the streams again.")
     for name, column, limit in (("period", period, counts.periods), ("index", index, streams)):
         wrong = np.flatnonzero((column < 0) | (column >= limit))
         if len(wrong):
             value = int(column[wrong[0]])
             raise MillraceError(f"streams.{name}", value, f"0 to {limit - 1}", "Measure the streams again.")
-    wrong = np.flatnonzero(~(np.isfinite(rows) & (rows >= 0)))
-    if len(wrong):
-        at = wrong[0]
-        value = counts.rows[at]
-        remedy = f"Fix period {int(period[at])} of telemetry/streams, counted from {counts.since:%Y-%m-%d %H:%M:%S}."
-        raise MillraceError(f"streams.{counts.stream[index[at]]}.rows", value, "a number of rows, >= 0", remedy)
+    for name, cells, told in (("rows", rows, counts.rows), ("slot_ms", load, counts.slot_ms)):
+        known = np.isfinite(cells) | (counts.fleet & np.isnan(cells))  # a stream whose node has died is no error
+        wrong = np.flatnonzero(~known | (cells < 0))
+        if len(wrong):
+            at, table = wrong[0], "telemetry/batches" if counts.fleet else "telemetry/streams"
+            key, allowed = f"streams.{counts.stream[index[at]]}.{name}", f"a number of {name}, >= 0"
+            remedy = f"Fix period {int(period[at])} of {table}, counted from {counts.since:%Y-%m-%d %H:%M:%S}."
+            raise MillraceError(key, told[at], allowed, remedy)

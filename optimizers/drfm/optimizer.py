@@ -1,34 +1,37 @@
 """drfm in the control loop: at which ingest node each input stream enters.
 
-If a feed redirects its streams between ingest tables, the tables are the nodes, and a plan becomes changes of the
-Deployment. Otherwise a plan is advice, for nodes whose capacity the spec gives. It is remembered and counts as done:
-the next plan starts from there, as if the advice had been followed.
+If a feed redirects its streams between ingest tables, or a fleet moves them between drivers, the tables or drivers are
+the nodes, and a plan becomes changes of the Deployment. Otherwise a plan is advice, for nodes whose capacity the spec
+gives. It is remembered and counts as done: the next plan starts from there, as if the advice had been followed.
+
+A node that is down gets no stream. Its streams count as having none, so they are placed like new ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 
-from millrace.model.admission import INGEST_OPTIMIZER, AdmissionPlan, StreamCounts
+from millrace.model.admission import INGEST_OPTIMIZER, AdmissionPlan, LoadUnit, StreamCounts
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import INGEST, NOWHERE, Change, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.signals import Signals
 from millrace.optimizers.drfm import memory as memories
-from millrace.optimizers.drfm.admission_state import AdmissionState, first_state, take_in
-from millrace.optimizers.drfm.messages import explain
+from millrace.optimizers.drfm.admission_state import AdmissionState, first_state, positions, take_in
+from millrace.optimizers.drfm.ingest_tables import at_tables
+from millrace.optimizers.drfm.messages import all_down, explain
 from millrace.optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
 from millrace.optimizers.drfm.options import AdmissionPolicy
-from millrace.optimizers.drfm.problem import NEW, Floats, Ints, Problem, match_nodes
+from millrace.optimizers.drfm.problem import NEW, Floats, Ints, Problem
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
-from millrace.optimizers.drfm.stream_placement import StreamPlacement
+from millrace.optimizers.drfm.sizing import WorkerCounts, worker_changes
+from millrace.optimizers.drfm.stream_placement import ROUNDING, StreamPlacement
 
 FIRST, MOVES, RELEASES, STAY = "streams_to_admit", "streams_to_redirect", "nodes_to_release", "streams_stay"
-NO_PROFILE, BAD_SIGNALS = "no_new_profile", "bad_signals"
+NO_PROFILE, BAD_SIGNALS, ALL_DOWN = "no_new_profile", "bad_signals", "all_nodes_down"
 LEAST_AHEAD = 16
 """Fewest periods whose loads a plan shows: the paper's strategies look no further than two."""
 
@@ -47,34 +50,37 @@ class Drfm:
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         """Propose where the streams should enter and why, and remember it."""
-        counts = signals.streams
+        counts, tables = signals.streams, self.policy.ingest
         if counts is None:
             return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
+        up = [number for number, name in enumerate(tables) if name not in counts.down]
+        if tables and not up:
+            return Proposal(INGEST_OPTIMIZER, (), ALL_DOWN, all_down(tables)), memory
         try:
-            forecaster = self.policy.rate_forecaster(counts.period_s)
-            state = memories.read(memory, counts.period_s, forecaster) or first_state(forecaster, first_period(counts))
+            forecaster = self.policy.rate_forecaster(counts)
+            known = memories.read(memory, counts.period_s, forecaster, counts.unit)
+            state = known or first_state(forecaster, first_period(counts))
             observed = new_periods(counts, state.streams, state.next_period)
-            if not len(observed.rows):
+            if not len(observed.load):
                 return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
-            before = dict(current.ingest) if self.policy.ingest else state.nodes
-            state = take_in(state.at_nodes(before), observed, forecaster, self.policy)
-            if self.policy.ingest:
-                state = self._at_tables(state, before, forecaster)
-            plan = self._plan(counts, observed, state, before, forecaster)
+            before = dict(current.ingest) if tables else state.nodes
+            placed = {name: number for name, number in before.items() if number in up} if tables else before
+            state = take_in(state, observed, forecaster, self.policy, placed if tables else None)
+            needed = len(np.unique(state.node))
+            if tables:
+                rate = forecaster.forecast(state.forecast, 1)[0][0]
+                state = at_tables(state, placed, up, rate, forecaster.capacity)
+            missing = max(0, needed - len(up)) if tables else 0
+            plan = self._plan(counts, observed, state, before, forecaster, missing)
         except MillraceError as error:
             return Proposal(INGEST_OPTIMIZER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
         predicted = {"ingest_nodes": float(plan.split), "ingest_load_ratio": plan.highest_load}
         changes = _changes(plan, current) if plan.acts else ()
+        if self.policy.sizing and plan.query is not None and plan.merge is not None:
+            counted = WorkerCounts(plan.split, plan.query, plan.merge)
+            changes = (*changes, *worker_changes(counted, self.policy.sizing, signals, current))
         proposal = Proposal(INGEST_OPTIMIZER, changes, _reason(plan), explain(plan), predicted, admission=plan)
-        return proposal, memories.write(state, counts.period_s)
-
-    def _at_tables(
-        self, state: AdmissionState, before: Mapping[str, int], forecaster: RateForecaster
-    ) -> AdmissionState:
-        """Return the state with the plan's nodes mapped to the existing ingest tables."""
-        rate = forecaster.forecast(state.forecast, 1)[0][0]
-        tables = match_tables(state.node, _node_of(state, before), len(self.policy.ingest), rate)
-        return replace(state, node=tables)
+        return proposal, memories.write(state, counts.period_s, counts.unit)
 
     def _plan(
         self,
@@ -83,61 +89,55 @@ class Drfm:
         state: AdmissionState,
         nodes_before: Mapping[str, int],
         forecaster: RateForecaster,
+        missing: int,
     ) -> AdmissionPlan:
         policy, period_s, capacity = self.policy, counts.period_s, forecaster.capacity
+        of_load = period_s * counts.unit.counts  # counts per period that make a load of 1
         before, entered = _node_of(state, nodes_before), set(nodes_before.values())
         nodes = policy.ingest or _node_names(max([int(state.node.max(initial=NEW)), *entered], default=NEW) + 1)
+        down = tuple(name for name in policy.ingest if name in counts.down)
         mean, _ = forecaster.forecast(state.forecast, max(policy.options.ahead, LEAST_AHEAD))
         holds, least_nodes = _capacity_bounds(state.node, mean, capacity)
-        actual = dict(zip(observed.streams, observed.rows[-1].tolist(), strict=True))
         accuracy, expected = state.accuracy, [state.expected.get(name) for name in state.streams]
-        rate, split = float(mean[0].sum()) / period_s, len(np.unique(state.node))
+        actual = observed.load[-1][positions(state.streams, observed.streams)]
+        actual = np.where(np.isnan(actual), [load or 0.0 for load in expected], actual)
+        split, expects_rows = len(np.unique(state.node)), counts.unit is LoadUnit.ROWS
+        rate = float(mean[0].sum()) / period_s if expects_rows else _rows_per_s(observed, state, mean[0])
         workers = policy.sizing.workers(rate, split) if policy.sizing else None
+        lagging = _lagging(state, mean[0], capacity) if missing else ()
+        left_nodes = sorted(entered - set(state.node.tolist()))
         return AdmissionPlan(
             method=policy.options.method,
             since=datetime.fromtimestamp(state.next_period * period_s, UTC),
             period_s=period_s,
-            capacity=capacity / period_s,
+            capacity=capacity / of_load,
             nodes=nodes,
             stream=state.streams,
             before=tuple(before.tolist()),
             after=tuple(state.node.tolist()),
-            forecast=tuple(None if rows is None else rows / period_s for rows in expected),
-            came=tuple(actual[name] / period_s for name in state.streams),
-            total_forecast=tuple(rows / period_s for rows in accuracy.forecast),
-            total_came=tuple(rows / period_s for rows in accuracy.actual),
+            forecast=tuple(None if load is None else load / of_load for load in expected),
+            came=tuple((actual / of_load).tolist()),
+            total_forecast=tuple(load / of_load for load in accuracy.forecast),
+            total_came=tuple(load / of_load for load in accuracy.actual),
             error=accuracy.error,
             total_error=accuracy.total_error,
-            loads=_loads(state.node, mean / period_s, len(nodes)),
+            loads=_loads(state.node, mean / of_load, len(nodes)),
             holds=holds,
             least_nodes=least_nodes,
             optimal=state.optimal,
-            oversized=tuple(n for n, rows in zip(state.streams, mean[0], strict=True) if rows > capacity),
+            oversized=tuple(n for n, load in zip(state.streams, mean[0], strict=True) if load > capacity),
             left=tuple(sorted(set(nodes_before) - set(state.streams))),
-            released=tuple(nodes[i] for i in sorted(entered - set(state.node.tolist()))),
+            # a spec may name fewer nodes than before
+            released=tuple(nodes[i] for i in left_nodes if i < len(nodes) and nodes[i] not in down),
             query=workers.query if workers else None,
             merge=workers.merge if workers else None,
             acts=bool(policy.ingest),
+            unit=counts.unit,
+            down=down,
+            missing=missing if lagging else 0,  # without a stream that lags, only the margin is smaller
+            lagging=lagging,
+            fleet=counts.fleet,
         )
-
-
-def match_tables(node: Ints, before: Ints, tables: int, rate: Floats) -> Ints:
-    """Return the ingest table of each stream, shape (S,), moving as few streams as possible.
-
-    Args:
-        node: Node of each stream in a plan that may use any number of nodes, shape (S,), >= 0.
-        before: Former table of each, shape (S,); -1 without one.
-        tables: Number of tables, >= 1. Streams of further nodes go to the least loaded tables, the fastest first.
-        rate: Expected rate of each stream, shape (S,), >= 0.
-    """
-    before = np.where(before < tables, before, NEW)  # a spec may name fewer tables than before
-    table = match_nodes(np.unique(node, return_inverse=True)[1], before, tables)
-    load = np.bincount(table, weights=rate, minlength=tables)[:tables]
-    beyond = np.flatnonzero(table >= tables)
-    for stream in beyond[np.argsort(-rate[beyond], kind="stable")]:
-        table[stream] = int(load.argmin())
-        load[table[stream]] += rate[stream]
-    return table
 
 
 def _node_of(state: AdmissionState, nodes: Mapping[str, int]) -> Ints:
@@ -146,6 +146,27 @@ def _node_of(state: AdmissionState, nodes: Mapping[str, int]) -> Ints:
 
 def _node_names(count: int) -> tuple[str, ...]:
     return tuple(f"ingest-{i + 1}" for i in range(count))
+
+
+def _rows_per_s(observed: ObservedPeriods, state: AdmissionState, mean: Floats) -> float:
+    """Return the rows per second that are expected to arrive at all nodes together in the next period.
+
+    Args:
+        observed: The periods, which show how many rows make up a load.
+        state: After them.
+        mean: Expected load of each stream, shape (S,).
+    """
+    rows, load = np.nansum(observed.rows, axis=0), np.nansum(observed.load, axis=0)
+    typical = rows.sum() / load.sum() if load.any() else 0.0  # of streams without a load in these periods
+    ratio = np.divide(rows, load, out=np.full(len(rows), typical), where=load > 0)
+    return float(mean @ ratio[positions(state.streams, observed.streams)]) / observed.period_s
+
+
+def _lagging(state: AdmissionState, mean: Floats, capacity: float) -> tuple[str, ...]:
+    """Return the streams on nodes whose expected loads, shape (S,), exceed the capacity, the largest first."""
+    over = np.bincount(state.node, weights=mean) > capacity * (1 + ROUNDING)
+    late = np.flatnonzero(over[state.node])
+    return tuple(state.streams[at] for at in late[np.argsort(-mean[late], kind="stable")])
 
 
 def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, int]:
@@ -166,15 +187,20 @@ def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, in
 
 def _changes(plan: AdmissionPlan, current: Deployment) -> tuple[Change, ...]:
     """Return the plan as changes of the Deployment; streams that have left are removed."""
-    app = min(current.apps)
+
+    def app(node: int) -> str:
+        name = plan.nodes[node] if 0 <= node < len(plan.nodes) else ""
+        return name if name in current.apps else min(current.apps)  # a feed's tables are no apps
+
     here = zip(plan.stream, plan.before, plan.after, strict=True)
-    moved = [Change(app, INGEST, before, after, stream=stream) for stream, before, after in here if before != after]
-    gone = [Change(app, INGEST, current.ingest[stream], NOWHERE, stream=stream) for stream in plan.left]
+    moved = [Change(app(after), INGEST, before, after, stream=name) for name, before, after in here if before != after]
+    left = {stream: current.ingest[stream] for stream in plan.left}
+    gone = [Change(app(before), INGEST, before, NOWHERE, stream=stream) for stream, before in left.items()]
     return (*moved, *gone)
 
 
 def _reason(plan: AdmissionPlan) -> str:
-    if plan.redirections:
+    if plan.redirections or plan.rescued:
         return MOVES
     if plan.admitted:
         return FIRST

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from millrace.model.admission import LoadUnit, StreamCounts
 from millrace.optimizers.api import FromList, MillraceError, Options
 from millrace.optimizers.drfm.forecasters import Best, Forecaster, Holt, Seasonal
 from millrace.optimizers.drfm.horizon import plan
@@ -78,8 +79,10 @@ class AdmissionPolicy(Options):
     """How streams are admitted.
 
     Attributes:
-        capacity: Rate at which an ingest node is always busy, rows per second of event time, > 0.
-        ingest: Names of the ingest tables between which a feed redirects its streams; none if plans are advice.
+        capacity: Rate at which an ingest node is always busy, rows per second of event time, > 0; None if loads are
+            measured in slots.
+        ingest: Names of the ingest tables of a feed, or of the nodes of a fleet, between which streams are redirected;
+            none if plans are advice.
         streams: Declared metadata by stream; rates in rows per second, durations in periods.
         sizing: Costs of the workers downstream; None to size none.
         options: The method's.
@@ -87,7 +90,7 @@ class AdmissionPolicy(Options):
 
     section: ClassVar[str] = "admission"
 
-    capacity: float = Field(gt=0)
+    capacity: float | None = Field(None, gt=0)
     ingest: Annotated[tuple[str, ...], FromList] = Field((), description="a list of ingest tables")
     streams: dict[str, Metadata] = Field(default_factory=dict)
     sizing: WorkerCosts | None = Field(None, strict=False)
@@ -106,20 +109,47 @@ class AdmissionPolicy(Options):
         return (PaperMethodOptions if given.get("method") in list(STRATEGIES) else HorizonMethodOptions).read(given)
 
     @model_validator(mode="after")
+    def _check_capacity(self) -> Self:
+        if self.capacity is None and not self.ingest:
+            raise _no_capacity()
+        return self
+
+    @model_validator(mode="after")
     def _check_rates(self) -> Self:
+        usable = self.usable
         for stream, metadata in self.streams.items():
-            for name in ("minimum", "average", "maximum"):
-                rate = getattr(metadata, name)
-                if rate is not None and rate > self.usable:
-                    allowed = f"<= {self.usable:g}, the usable capacity of a node"
+            for name in RATES if usable is None else ("minimum", "average", "maximum"):
+                rate, key = getattr(metadata, name), f"{metadata.section}.{stream}.{name}"
+                if rate is not None and usable is None:
+                    remedy = "Leave the value out, or set admission.capacity."
+                    raise MillraceError(key, rate, "no rate in rows/s if loads are measured in slots", remedy)
+                if rate is not None and usable is not None and rate > usable:
+                    allowed = f"<= {usable:g}, the usable capacity of a node"
                     remedy = "Divide the stream, raise admission.capacity, or leave the value out."
-                    raise MillraceError(f"{metadata.section}.{stream}.{name}", rate, allowed, remedy)
+                    raise MillraceError(key, rate, allowed, remedy)
         return self
 
     @property
-    def usable(self) -> float:
-        """Rate up to which streams may fill a node: all of its capacity, or the part that sizing leaves."""
-        return self.capacity if self.sizing is None else self.capacity * self.sizing.busy_ratio
+    def busy_ratio(self) -> float:
+        """Share of a node that streams may fill: all of it, or the part that sizing leaves, (0, 1]."""
+        return 1.0 if self.sizing is None else self.sizing.busy_ratio
+
+    @property
+    def usable(self) -> float | None:
+        """Rows per second up to which streams may fill a node; None if loads are measured in slots."""
+        return None if self.capacity is None else self.capacity * self.busy_ratio
+
+    def node_load(self, counts: StreamCounts) -> float:
+        """Return the load up to which streams may fill a node, in the unit of the counts.
+
+        Raises:
+            MillraceError: If rows are counted, and nothing says how many a node takes.
+        """
+        if counts.unit is LoadUnit.SLOTS:
+            return counts.slots * min(counts.utilisation, self.busy_ratio)
+        if self.usable is None:
+            raise _no_capacity()
+        return self.usable
 
     def planner(self) -> Planner:
         """Return the function that assigns streams."""
@@ -127,15 +157,24 @@ class AdmissionPolicy(Options):
             return partial(plan, options=self.options)
         return STRATEGIES[self.options.method](self.options).plan
 
-    def rate_forecaster(self, period_s: int) -> RateForecaster:
-        """Return the forecaster of the streams, whose rates are rows per period.
+    def rate_forecaster(self, counts: StreamCounts) -> RateForecaster:
+        """Return the forecaster of the streams, whose rates are counts per period.
 
         Args:
-            period_s: Length of a period, seconds.
+            counts: The counts that it will observe.
+
+        Raises:
+            MillraceError: If nothing says how much a node takes.
         """
         used = self.streams if self.options.method in WITH_METADATA else {}
-        metadata = {stream: _per_period(m, period_s) for stream, m in used.items()}
-        return RateForecaster(self.usable * period_s, metadata, self.options.forecaster, self.options)
+        metadata = {stream: _per_period(m, counts.period_s) for stream, m in used.items()}
+        capacity = self.node_load(counts) * counts.unit.counts * counts.period_s
+        return RateForecaster(capacity, metadata, self.options.forecaster, self.options)
+
+
+def _no_capacity() -> MillraceError:
+    allowed = "rows per second that an ingest node can take, > 0; only a fleet learns it"
+    return MillraceError("admission.capacity", None, allowed, "Set it.")
 
 
 def _per_period(metadata: Metadata, period_s: int) -> Metadata:

@@ -27,6 +27,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from millrace.model.deployment import SLOTS, Change, Deployment
+from millrace.model.signals import Signals
 from millrace.optimizers.api import FromList, MillraceError, Options
 
 Seconds = Annotated[float, Field(ge=0)]
@@ -52,6 +54,8 @@ class WorkerCosts(Options):
         through_s: o of split, query and merge workers, >= 0.
         headroom: H, [0, 1).
         latency_s: L, > 0; infinite for no bound.
+        query_app: App whose slots are the query workers; None if their number is only reported.
+        merge_app: The same for the merge workers.
 
     Raises:
         MillraceError: If a value is out of range, or the bound is below what idle workers need.
@@ -67,6 +71,8 @@ class WorkerCosts(Options):
     )
     headroom: float = Field(0.2, ge=0, lt=1)
     latency_s: float = Field(math.inf, gt=0, allow_inf_nan=True)
+    query_app: str | None = None
+    merge_app: str | None = None
 
     @model_validator(mode="after")
     def _check_latency(self) -> Self:
@@ -96,6 +102,23 @@ class WorkerCosts(Options):
         query = _at_least_one(rate * self.query_s / self.busy_ratio)
         merge = _at_least_one(query * self.partials * self.merge_s / self.busy_ratio)
         return WorkerCounts(max(split, 1), query, merge)
+
+
+def worker_changes(counts: WorkerCounts, costs: WorkerCosts, signals: Signals, current: Deployment) -> list[Change]:
+    """Return the changes that give the apps behind the ingest nodes their workers, within the apps' bounds.
+
+    Args:
+        counts: The workers that the next period needs.
+        costs: Names the apps.
+        signals: Has the apps' bounds.
+        current: The Deployment that runs.
+    """
+    changes = []
+    for name, workers in ((costs.query_app, counts.query), (costs.merge_app, counts.merge)):
+        if name is not None and name in current.apps:
+            before, slots = current.apps[name].slots, signals.bounds_of(name).level(workers)
+            changes += [Change(name, SLOTS, before, slots)] if slots != before else []
+    return changes
 
 
 def _at_least_one(workers: float) -> int:

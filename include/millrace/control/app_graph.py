@@ -76,7 +76,7 @@ def joined(
         bounds=next(iter(bounds.values())),
         settling=any(app.settling for app in apps),
         app_bounds=bounds,
-        unmeasured=tuple(name for name in spec.apps if name not in by_app),
+        unmeasured=tuple(n for n in spec.apps if n not in by_app and (current is None or current.wanted(n))),
         edges=links,
     )
 

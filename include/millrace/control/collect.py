@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from statistics import median, median_low
@@ -32,6 +32,8 @@ from millrace.control.batch_history import (
 )
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from millrace.control.first_batches import change_s, first_batches
+from millrace.control.fleet_nodes import down_nodes
+from millrace.control.fleet_streams import fleet_counts
 from millrace.control.join_signals import join_signals
 from millrace.control.key_samples import key_samples
 from millrace.control.new_observations import known_observations
@@ -107,7 +109,13 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
             del each[name]
     ran = {app.signals.deployment_version for app in each.values()}
     contents = {number: tables.deployments.get(spec.name, number) for number in ran}
-    return with_budget(joined(spec, each, reading.current, contents), spec, tables)
+    signals = joined(spec, each, reading.current, contents)
+    if spec.fleet is not None:
+        counts, down = fleet_counts(spec, tables, cursor.until, now), down_nodes(spec, tables, reading.changes, now)
+        signals = replace(
+            signals, streams=None if counts is None else replace(counts, down=down), fixed=spec.fleet.node_names
+        )
+    return with_budget(signals, spec, tables)
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _evaluated(
         message = f"No change: {proposals.failure}"
         return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
     lagging = messages.lagging_partitions(observation.signals)
-    problems = messages.graph_problems(observation.signals)
+    problems = messages.graph_problems(observation.signals, streams_move=context.spec.fleet is not None)
     if not proposals.changes:
         unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
         missing = _missing_slots(observation.signals, context, guards.current)

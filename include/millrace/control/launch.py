@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from millrace.control.fleet_streams import first_nodes
 from millrace.control.spec_update import described
 from millrace.drivers.quota import check_quota
 from millrace.lake.control_tables import ControlTables
@@ -178,7 +179,7 @@ def _content(spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str,
     slots = {**kept, **forced}
     apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
     if latest is None:
-        return replace(first, apps=apps)
+        return replace(first, apps=apps, ingest=first_nodes(spec))
     join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
     maps = latest.partitioning if spec.partitioning else {}
     return replace(first, apps=apps, reason="launched again", ingest=latest.ingest, join=join, partitioning=maps)

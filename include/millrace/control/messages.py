@@ -14,7 +14,7 @@ from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
-from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment
+from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment, node_name
 from millrace.model.failure import in_sentence, reason
 from millrace.model.signals import AppSignals, Signals
 
@@ -150,7 +150,7 @@ def explain_hold(proposals: Proposals, request: Request) -> str:
         return f"No change: the app already has {request.forced_slots} slots."
     sentences = [_sentence(p.sentence) for p in proposals.proposals if not p.advises]
     sentences += [*_advised(proposals), *(_sentence(a.sentence) for a in proposals.advice)]
-    return " ".join(filter(None, sentences)) or "No optimizer proposed anything."
+    return " ".join(filter(None, sentences)) or "Nothing new to decide on."
 
 
 def missing_slots(signals: Signals, current: Deployment) -> str:
@@ -168,13 +168,19 @@ def missing_slots(signals: Signals, current: Deployment) -> str:
     )
 
 
-def graph_problems(signals: Signals | None) -> str:
-    """Say which apps are not measured, and which write to the same place; empty if all is well."""
+def graph_problems(signals: Signals | None, *, streams_move: bool = False) -> str:
+    """Say which apps are not measured, and which write to the same place; empty if all is well.
+
+    Args:
+        signals: What was measured.
+        streams_move: Whether queries move between the apps, which explains that two have written to one place.
+    """
     if signals is None:
         return ""
-    told = [f"{app} has not reported lately, so it keeps its slots." for app in signals.unmeasured]
+    so = "" if streams_move else ", so it keeps its slots"
+    told = [f"{app} has not reported lately{so}." for app in signals.unmeasured]
     writers: dict[str, list[str]] = {}
-    for app in signals.apps:
+    for app in () if streams_move else signals.apps:
         for sink in app.sinks:
             writers.setdefault(sink, []).append(app.app)
     told += [
@@ -213,7 +219,9 @@ def _steps(changes: Iterable[Change]) -> list[str]:
     steps += [f"{c.app}: another map for {c.operator}" for c in changes if c.field == PARTITION_MAP]
     streams = [c for c in changes if c.field == INGEST]
     if streams:
-        steps.append(f"{streams[0].app}: {len(streams)} stream{'s' * (len(streams) != 1)} to other ingest tables")
+        moved = f"{len(streams)} stream{'s' * (len(streams) != 1)}"
+        fleet = any(c.app in (node_name(int(c.before)), node_name(int(c.value))) for c in streams)
+        steps.append(f"{moved} to other nodes" if fleet else f"{streams[0].app}: {moved} to other ingest tables")
     for app, of_app in groupby((c for c in changes if c.field == PLACEMENT), key=lambda c: c.app):
         number = len(list(of_app))
         steps.append(f"{app}: {PLACEMENT} of {number} state partition{'s' * (number != 1)}")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.store import Lake, literal
+from millrace.lake.store import literal
 from millrace.model.admission import INGEST_OPTIMIZER, TAKEN_IN, StreamCounts
 from millrace.model.admission_spec import Admission
 from millrace.model.spec import PipelineSpec
@@ -35,24 +35,44 @@ def stream_counts(
     Returns:
         The counts; None if nothing new was measured, no new period is over, or the spec admits no streams.
     """
-    period_s = spec.stream_period_s
-    if spec.admission is None or period_s is None:
+    if spec.admission is None:
         return None
-    lake = tables.lake
-    committed = lake.committed_at(STREAMS)
-    if committed is None or (after is not None and committed <= after):
+    return counts(spec, tables, STREAMS, f"select * from streams where pipeline = {literal(spec.name)}", after, now)  # noqa: S608 - literal()
+
+
+def counts(
+    spec: PipelineSpec, tables: ControlTables, table: str, source: str, after: datetime | None, now: datetime
+) -> StreamCounts | None:
+    """Return what streams brought, as :func:`stream_counts` does, from any table.
+
+    Args:
+        spec: The pipeline, which admits streams.
+        tables: Memories of its optimizers, in the lake of its telemetry.
+        table: The table.
+        source: SQL whose rows have the start of a period (``time``), its ``stream`` and the ``rows`` that came.
+        after: End of the last evaluation (UTC).
+        now: The present (UTC).
+    """
+    lake, period_s, wanted = tables.lake, spec.stream_period_s, spec.admission
+    committed = lake.committed_at(table)
+    if wanted is None or period_s is None or committed is None or (after is not None and committed <= after):
         return None
-    version = lake.version(STREAMS)
-    of = f"pipeline = {literal(spec.name)} and stream is not null"
-    begin, end = _span(spec.admission, _periods(lake, of, spec, now), _taken_in(spec, tables), period_s)
+    version = lake.version(table)
+    of = f"from ({source}) where stream is not null"
+    newest = (
+        f"select distinct time {of} and time <= {literal(now)} order by time desc "
+        f"limit {wanted.periods + wanted.unfinished}"
+    )
+    times = [row["time"] for row in lake.rows(newest, table)]
+    begin, end = _span(wanted, times, taken_in(spec, tables), period_s)
     if begin >= end:
         return None
     since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
     counts = lake.query(
-        "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost from streams "  # noqa: S608 - literals
-        f"where {of} and time >= {literal(since)} and time < {literal(until)} "
+        "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost "
+        f"{of} and time >= {literal(since)} and time < {literal(until)} "
         "group by stream, time order by time, stream",
-        STREAMS,
+        table,
     )
     begun = counts["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
     names, index = np.unique(counts["stream"].to_numpy().astype(str), return_inverse=True)
@@ -69,17 +89,6 @@ def stream_counts(
     )
 
 
-def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[datetime]:
-    """Return the starts of the newest periods with rows, the newest first."""
-    wanted = spec.admission
-    most = wanted.periods + wanted.unfinished if wanted else 0
-    sql = (
-        f"select distinct time from streams where {of} and time <= {literal(now)} "  # noqa: S608 - literals
-        f"order by time desc limit {most}"
-    )
-    return [row["time"] for row in lake.rows(sql, STREAMS)]
-
-
 def _span(wanted: Admission, times: list[datetime], taken_in: datetime | None, period_s: int) -> tuple[int, int]:
     """Return the numbers of the first wanted period and of the one after the last; equal if there is none."""
     over = times[wanted.unfinished :]
@@ -94,7 +103,7 @@ def _number(time: datetime, period_s: int) -> int:
     return int(time.timestamp()) // period_s
 
 
-def _taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
+def taken_in(spec: PipelineSpec, tables: ControlTables) -> datetime | None:
     """Return the time up to which the optimizer took streams in; None if it did not, or remembers something else."""
     taken_in = tables.memories.latest(spec.name, INGEST_OPTIMIZER).get(TAKEN_IN)
     try:

@@ -47,8 +47,9 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
     quota = spec.guards.max_total_slots
     if quota is None:
         return None
-    bounds = list(spec.bounds_by_app().values())
-    least, most = sum(allowed.min_slots for allowed in bounds), sum(allowed.max_slots for allowed in bounds)
+    by_app, standby = spec.bounds_by_app(), frozenset[str]() if spec.fleet is None else spec.fleet.standby
+    bounds, most = list(by_app.values()), sum(allowed.max_slots for allowed in by_app.values())
+    least = sum(allowed.min_slots for name, allowed in by_app.items() if name not in standby)
     claims = {spec.name: Claim(most, spec.priority, least, _step(bounds))}
     for other in tables.deployments.slots_in_use().others(spec.name):
         if other.slots:
@@ -62,8 +63,9 @@ def _claim(current: Deployment, last: Decision | None) -> Claim:
     """Return what another pipeline may get. One that nothing is known of keeps its slots."""
     if last is None or last.signals is None:
         return Claim(current.slots, low=current.slots)
-    wanted = {name: last.predicted_of(name, SLOTS_WANTED) or app.slots for name, app in current.apps.items()}
-    bounds = [last.signals.bounds_of(name) for name in current.apps]
+    apps = {name: app for name, app in current.apps.items() if current.wanted(name)}
+    wanted = {name: last.predicted_of(name, SLOTS_WANTED) or app.slots for name, app in apps.items()}
+    bounds = [last.signals.bounds_of(name) for name in apps]
     step = _step(bounds)
     need = math.ceil(sum(wanted.values()) / step) * step
     return Claim(need, last.signals.priority, min(sum(allowed.min_slots for allowed in bounds), need), step)

@@ -33,8 +33,10 @@ class SpecUpdate:
 def described(spec: PipelineSpec) -> Deployment:
     """Return the first Deployment of a spec, with hashes of its settings and of its script as it is now."""
     first = spec.first_deployment()
+    nodes, function = ((), "") if spec.fleet is None else (spec.fleet.node_names, spec.fleet.script)
     apps = {
-        name: replace(first.apps[name], script_hash=_script_hash(of_app)) for name, of_app in spec.app_specs.items()
+        name: replace(first.apps[name], script_hash=_script_hash(of_app, function if name in nodes else of_app.script))
+        for name, of_app in spec.app_specs.items()
     }
     return replace(first, apps=apps, source=_source(spec, apps))
 
@@ -82,6 +84,7 @@ def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment
         memory_mb=before.memory_mb if "memory_mb" in spec.owners else wanted.memory_mb,
         submit=submit,
         executor=executor,
+        standby=wanted.standby,
     )
 
 
@@ -92,6 +95,7 @@ def _parts(before: AppDeployment, after: AppDeployment) -> dict[str, tuple[objec
         "args": (before.args, after.args),
         "memory_mb": (before.memory_mb, after.memory_mb),
         "executor": (before.executor, after.executor),
+        "fleet.nodes": (before.standby, after.standby),
     }
     for key in sorted({*before.submit, *after.submit}):
         parts[f"submit.{key}"] = to_json(before.submit.get(key)), to_json(after.submit.get(key))
@@ -103,13 +107,13 @@ def _listed(names: list[str]) -> str:
     return text[0].upper() + text[1:]
 
 
-def _script_hash(spec: PipelineSpec) -> str:
+def _script_hash(spec: PipelineSpec, script: str) -> str:
     """Return the hash of a script and its py_files on this machine; empty for Millrace's own or an unreadable one."""
     if spec.join is not None:
         return ""
     whole = hashlib.sha256()
     with suppress(OSError):
-        whole.update(Path(spec.script).read_bytes())
+        whole.update(Path(script).read_bytes())
         for file in filter(Path.is_file, map(Path, spec.submit.py_files)):
             whole.update(file.read_bytes())
         return whole.hexdigest()[:16]
@@ -122,5 +126,6 @@ def _source(spec: PipelineSpec, apps: Mapping[str, AppDeployment]) -> str:
         app, submit = apps[name], of_app.submit.model_dump(mode="json", exclude_defaults=True)
         cores = None if app.executor is None else app.executor.cores
         own = (name,) if spec.apps else ()
-        said.append((*own, app.script, app.script_hash, app.args, app.memory_mb, submit, cores))
+        standby = (True,) if app.standby else ()
+        said.append((*own, app.script, app.script_hash, app.args, app.memory_mb, submit, cores, *standby))
     return hashlib.sha256(to_json(said if spec.apps else said[0]).encode()).hexdigest()[:16]

@@ -163,7 +163,7 @@ class AppDrivers:
             deployment: The pipeline's newest Deployment.
             now: Current time (UTC).
         """
-        wanted = deployment.apps.get(self.app) if deployment.kept_running else None
+        wanted = deployment.wanted(self.app) if deployment.kept_running else None
         if wanted is None or rescale_record.running(self.folder):
             return None
         content = fingerprint(wanted)
@@ -184,7 +184,9 @@ class AppDrivers:
             deployment: The pipeline's newest Deployment.
             now: Current time (UTC).
         """
-        drivers, wanted = self.live(), deployment.apps.get(self.app) if deployment.running else None
+        drivers, wanted = self.live(), deployment.wanted(self.app)
+        if wanted is None and deployment.running and self.app in deployment.apps:
+            return None  # a node of a fleet that is not needed hands its streams over before it ends
         if wanted is None:
             pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)
             return f"{self.app} was stopped, but its driver still runs (pid {pids})." if drivers else None

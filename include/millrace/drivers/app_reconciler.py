@@ -63,7 +63,7 @@ class AppReconciler:
         if unsettled is not None:
             return unsettled
         live = self.drivers.live()
-        wanted = deployment.apps.get(self.drivers.app) if deployment.running else None
+        wanted = deployment.wanted(self.drivers.app)
         if wanted is None:
             return self._stop(deployment, live)
         content = fingerprint(wanted)
@@ -110,6 +110,8 @@ class AppReconciler:
         entry = next((e for e in self.log.open_entries() if e.generation is None), None)
         if live and entry is None:
             entry = self.log.begin(deployment, None, live[-1].arguments.version)
+        if deployment.running and self.hand_over.await_moves(live).pending:
+            return StepResult(() if entry is None else (entry,))
         self.drivers.end(live, self.hand_over)
         if any(driver.alive() for driver in live):
             return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until it is gone

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from millrace.fleet import status
 from millrace.run_folder import driver_records
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
@@ -82,6 +83,15 @@ class HandOver:
                 return Wait(pending=True)
             time.sleep(POLL_S)
 
+    def await_moves(self, drivers: Sequence[LiveDriver]) -> Wait:
+        """Wait until other nodes run all streams of a fleet's node that is no longer needed; it may take any time."""
+        give_up = min(self.leave_at_s, time.monotonic() + self.stop_deadline_s)
+        while any(self._streams(driver) for driver in drivers):
+            if time.monotonic() > give_up:
+                return Wait(pending=True)
+            time.sleep(POLL_S)
+        return Wait()
+
     def end(self, drivers: Sequence[LiveDriver]) -> None:
         """Stop drivers at a batch boundary, kill them after the deadline, and return when all have ended."""
         give_up = time.monotonic() + self.stop_deadline_s
@@ -123,6 +133,11 @@ class HandOver:
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)
             time.sleep(POLL_S)
+
+    def _streams(self, driver: LiveDriver) -> bool:
+        """Return whether a driver is a node of a fleet that runs streams."""
+        told = status.read(self.run_dir, self.pipeline, driver.arguments.app)
+        return told is not None and told.generation == driver.generation and bool(told.streams) and driver.alive()
 
     def _record(self, driver: LiveDriver) -> DriverRecord | None:
         return driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)

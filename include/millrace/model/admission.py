@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 INGEST_OPTIMIZER = "drfm"
 """Name of the optimizer that admits streams."""
 TAKEN_IN = "until"
 """Key of its memory: the event time (ISO 8601, UTC) up to which it has taken streams in. Earlier time need not be
 measured again."""
+
+
+class LoadUnit(StrEnum):
+    """Unit of a stream's load and of a node's capacity."""
+
+    ROWS = "rows/s"
+    """All rows count alike."""
+    SLOTS = "slots"
+    """Slot-seconds per second: rows and batches count by what they cost."""
+
+    @property
+    def counts(self) -> int:
+        """Counts per second that make a load of 1: rows, or slot-milliseconds."""
+        return 1000 if self is LoadUnit.SLOTS else 1
 
 
 @dataclass(frozen=True)
@@ -19,14 +35,22 @@ class StreamCounts:
     Counts are columns of equal length. A stream without a count in a period brought nothing in it.
 
     Attributes:
-        version: Version of ``telemetry/streams`` that was read.
+        version: Version of the telemetry that was read.
         since: Start of the first period, in the time of the rows themselves (UTC).
         until: End of the last period; the next one is not over yet.
         period_s: Length of a period, seconds.
         stream: Ids of the streams, each once, in alphabetical order.
         period: Period of each count, 0 for the period that starts at ``since``.
         index: Index in ``stream`` of each count.
-        rows: Rows that came, >= 0; None if the telemetry lost them.
+        rows: Rows that came, >= 0; None if the telemetry lost them, or the stream of a fleet did not report.
+        unit: Unit of loads: all rows count alike, or by the slots that rows and batches take.
+        slot_ms: Slot-milliseconds that each count takes, >= 0, if the unit is slots; else empty. None as in ``rows``.
+        slots: Slots of a node, >= 1, if the unit is slots; else 0.
+        utilisation: Share of them that streams may fill, (0, 1].
+        waiting: Load that each stream was behind with, moving average of the recent periods: rows, or
+            slot-milliseconds if the unit is slots, > 0. Other streams were on time. None if not measured.
+        down: Names of ingest nodes that must get no stream.
+        fleet: Whether nodes are drivers of a fleet.
     """
 
     version: int
@@ -37,6 +61,13 @@ class StreamCounts:
     period: tuple[int, ...]
     index: tuple[int, ...]
     rows: tuple[int | None, ...]
+    unit: LoadUnit = LoadUnit.ROWS
+    slot_ms: tuple[int | None, ...] = ()
+    slots: int = 0
+    utilisation: float = 1.0
+    waiting: Mapping[str, int] | None = None
+    down: tuple[str, ...] = ()
+    fleet: bool = False
 
     @property
     def periods(self) -> int:
@@ -48,7 +79,8 @@ class StreamCounts:
 class AdmissionPlan:
     """The ingest node of every stream, the nodes' expected load, and the accuracy of the last forecasts.
 
-    Rates are rows per second of event time. S streams, N nodes, H periods ahead, T newest periods with a forecast.
+    Rates are loads in ``unit``, by default rows per second of event time. S streams, N nodes, H periods ahead, T newest
+    periods with a forecast.
 
     Attributes:
         method: Planning method, for example ``horizon``.
@@ -75,7 +107,15 @@ class AdmissionPlan:
         released: Names of the nodes that no stream enters at any more.
         query: Query workers for the next period; None if the spec does not say what they cost.
         merge: Merge workers for the next period.
-        acts: True if nodes are a feed's ingest tables, and streams are redirected; else the plan is advice.
+        acts: True if nodes are a feed's ingest tables, or drivers of a fleet, and streams are redirected; else the plan
+            is advice.
+        unit: Unit of rates and of the capacity.
+        down: Names of the nodes that must get no stream.
+        missing: Nodes that would be needed in addition to hold all streams; those without room went to the least loaded
+            nodes.
+        lagging: Streams on nodes that are expected to exceed their capacity in the next period, if nodes are missing,
+            the largest first.
+        fleet: Whether nodes are drivers of a fleet.
     """
 
     method: str
@@ -102,6 +142,11 @@ class AdmissionPlan:
     query: int | None = None
     merge: int | None = None
     acts: bool = False
+    unit: LoadUnit = LoadUnit.ROWS
+    down: tuple[str, ...] = ()
+    missing: int = 0
+    lagging: tuple[str, ...] = ()
+    fleet: bool = False
 
     @property
     def streams(self) -> int:
@@ -120,8 +165,14 @@ class AdmissionPlan:
 
     @property
     def redirections(self) -> int:
-        """Streams that change their node."""
-        return sum(0 <= a != b for a, b in zip(self.before, self.after, strict=True))
+        """Streams that change their node, without those whose node is down."""
+        return sum(0 <= a != b for a, b in zip(self.before, self.after, strict=True)) - self.rescued
+
+    @property
+    def rescued(self) -> int:
+        """Streams that leave a node that is down."""
+        down = {index for index, name in enumerate(self.nodes) if name in self.down}
+        return sum(a in down and a != b for a, b in zip(self.before, self.after, strict=True))
 
     @property
     def admitted(self) -> int:
@@ -130,8 +181,8 @@ class AdmissionPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether any stream is admitted or redirected, or any node released."""
-        return bool(self.admitted or self.redirections or self.released)
+        """Whether any stream is admitted, redirected or rescued, or any node released."""
+        return bool(self.admitted or self.redirections or self.rescued or self.released)
 
     @property
     def highest_load(self) -> float:

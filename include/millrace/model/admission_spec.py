@@ -45,13 +45,22 @@ class AdmissionSizing(Strict):
     latency_s: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Maximum latency of the results, seconds; by default objective.max_lag_s"
     )
+    query_app: str | None = Field(
+        None, description="App of the pipeline whose slots are the query workers, with owners: {slots: drfm}"
+    )
+    merge_app: str | None = Field(None, description="The same for the merge workers")
 
 
 class Admission(Strict):
     """Which ingest node each input stream enters, and how many nodes; advice unless ``ingest`` names their tables."""
 
-    capacity: Annotated[float, Field(gt=0)] = Field(
-        description="Rows per second of event time that an ingest node can take"
+    capacity: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="Rows per second of event time that an ingest node can take; without it, a fleet learns what its "
+        "streams cost in slots",
+    )
+    target_utilisation: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.75, description="Share of its slots that the streams of a fleet's node may fill, without capacity"
     )
     ingest: tuple[str, ...] = Field(
         (), description="Ingest tables of a feed that redirects its streams as decided; without them plans are advice"

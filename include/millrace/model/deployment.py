@@ -31,6 +31,11 @@ CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
 """Fields that a Decision may change."""
 
 
+def node_name(number: int) -> str:
+    """Return the name of the app that is a node of a fleet; ``ingest`` has its number."""
+    return f"node{number}"
+
+
 @dataclass(frozen=True)
 class Change:
     """A new value for one field of a Deployment.
@@ -88,6 +93,7 @@ class AppDeployment:
             Partitions of unnamed operators are spread evenly. Executors are numbered; a replacement gets the number of
             the lost executor.
         script_hash: Hash of the script's text when it was deployed; empty if it was not noted.
+        standby: Whether it runs only while a stream enters at it: a node of a fleet that is not always needed.
     """
 
     script: str
@@ -100,6 +106,7 @@ class AppDeployment:
     executor: ExecutorSize | None = None
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     script_hash: str = ""
+    standby: bool = False
 
     @property
     def executors(self) -> int:
@@ -128,7 +135,8 @@ class AppDeployment:
     @property
     def restart_content(self) -> AppDeployment:
         """The app without what its driver changes while it runs (tier T1): its executors, and what runs on them."""
-        return self if self.executor is None else replace(self, slots=0, placement={})
+        content = replace(self, standby=False)
+        return content if self.executor is None else replace(content, slots=0, placement={})
 
     @property
     def live_content(self) -> tuple[object, ...]:
@@ -243,7 +251,17 @@ class Deployment:
     @property
     def slots(self) -> int:
         """Slots that it holds; 0 if it is stopped."""
-        return sum(app.slots for app in self.apps.values()) if self.running else 0
+        return sum(app.slots for app in map(self.wanted, self.apps) if app is not None)
+
+    def wanted(self, app: str) -> AppDeployment | None:
+        """Return the content of an app that has to run; None if it has not, or does not exist."""
+        content = self.apps.get(app) if self.running else None
+        return None if content is None or (content.standby and app not in self.entered) else content
+
+    @property
+    def entered(self) -> frozenset[str]:
+        """Apps at which a stream enters, if it is a fleet."""
+        return frozenset(map(node_name, self.ingest.values()))
 
     def restarts(self, other: Deployment) -> bool:
         """Return whether a change to another content restarts a driver (tier T2)."""

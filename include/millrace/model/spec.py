@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -30,6 +31,7 @@ from millrace.model.deployment import (
     ExecutorSize,
 )
 from millrace.model.errors import MillraceError, pydantic_reason
+from millrace.model.fleet_spec import Fleet, with_nodes
 from millrace.model.join import JOIN_OPTIMIZER, JoinDefinition
 from millrace.model.join_spec import Join
 from millrace.model.key_map import PARTITION_OPTIMIZER
@@ -61,7 +63,7 @@ class Mode(StrEnum):
 
 def _needs_something_to_run(schema: dict[str, Any]) -> None:
     schema["required"].remove("script")
-    schema["anyOf"] = [{"required": [key]} for key in ("script", "join", "apps")]
+    schema["anyOf"] = [{"required": [key]} for key in ("script", "join", "apps", "fleet")]
 
 
 class PipelineSpec(Strict):
@@ -118,6 +120,7 @@ class PipelineSpec(Strict):
     apps: dict[AppName, AppSection] = Field(
         default_factory=dict, description="Several apps by name, each with its own driver, that feed each other"
     )
+    fleet: Fleet | None = None
     budget: Budget | None = None
     priority: float = Field(
         1.0, gt=0, le=1000, description="Weight against other pipelines if guards.max_total_slots is too small for all"
@@ -129,6 +132,8 @@ class PipelineSpec(Strict):
     def _joins_and_apps_have_a_script(cls, raw: Any) -> Any:
         if isinstance(raw, dict) and raw.get("join") is not None:
             return {"script": str(STREAM_JOIN), **raw}
+        if isinstance(raw, dict) and raw.get("fleet") is not None:
+            return with_nodes(raw)
         if isinstance(raw, dict) and raw.get("apps"):
             return {"script": "", **raw}
         return raw
@@ -161,12 +166,21 @@ class PipelineSpec(Strict):
     def _admitted_streams_are_measured(self) -> Self:
         if self.admission is None:
             return self
+        if self.admission.capacity is None and self.fleet is None:
+            raise ValueError("admission.capacity: set the rows per second that an ingest node takes; a fleet learns it")
         if self.admission.ingest and self.profile is not None:
             raise ValueError("admission: with ingest, the feed reports its streams; leave profile out")
         if not self.admission.ingest and self.profile is None:
             raise ValueError("admission: needs ingest, or profile.stream to define the input streams")
         if len(set(self.admission.ingest)) < len(self.admission.ingest):
             raise ValueError("admission: ingest names a table twice")
+        for key in ("query_app", "merge_app"):
+            app = None if self.admission.sizing is None else getattr(self.admission.sizing, key)
+            if app is not None and app not in (self.apps or (self.name,)):
+                allowed = ", ".join(self.apps) or self.name
+                raise ValueError(f"admission.sizing.{key}: {app} is no app of the pipeline; allowed: {allowed}")
+            if app is not None and self.field_owners[SLOTS] != INGEST_OPTIMIZER:
+                raise ValueError(f"admission.sizing.{key}: needs owners: {{slots: {INGEST_OPTIMIZER}}}")
         return self
 
     @model_validator(mode="after")
@@ -187,7 +201,7 @@ class PipelineSpec(Strict):
                 raise ValueError("budget: several apps share it; use slots.max for one app, or list the apps in apps")
             return self
         for key in SHARED:
-            if getattr(self, key) is not None:
+            if getattr(self, key) is not None and not (self.fleet and key == "admission"):
                 raise ValueError(f"{key}: works on one app; make that app a pipeline of its own, or leave it out")
         for name, section in self.apps.items():
             others = [other for other in self.apps if other != name]
@@ -225,8 +239,10 @@ class PipelineSpec(Strict):
         return {name: self._of_app(name) for name in self.apps} or {self.app: self}
 
     def _of_app(self, name: str) -> PipelineSpec:
-        shared = self.model_dump(exclude_unset=True, exclude={"apps", "budget"})
+        shared = self.model_dump(exclude_unset=True, exclude={"apps", "budget", "fleet", "admission"})
         own = self.apps[name].model_dump(exclude_unset=True, exclude_none=True, exclude={"reads"})
+        if self.fleet is not None and name in self.fleet.node_names:
+            own["args"] = self.fleet.arguments
         try:
             spec = PipelineSpec.model_validate(merged(shared, own))
         except ValidationError as error:
@@ -331,11 +347,12 @@ class PipelineSpec(Strict):
 
     def first_deployment(self) -> Deployment:
         """Return the content of the pipeline's first version."""
+        standby = frozenset() if self.fleet is None else self.fleet.standby
         return Deployment(
             pipeline=self.name,
             version=1,
             running=True,
-            apps={name: spec.first_app() for name, spec in self.app_specs.items()},
+            apps={name: replace(spec.first_app(), standby=name in standby) for name, spec in self.app_specs.items()},
             reason="first launch",
             join=None if self.join is None else self.join.first,
         )

@@ -21,7 +21,7 @@ EXAMPLES = BUILT_IN.with_name("examples")
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
 DEFAULTS = "_defaults.yaml"
 """File in a folder of specs with default sections for all of them."""
-OWN_KEYS = frozenset({"name", "script", "args", "apps"})
+OWN_KEYS = frozenset({"name", "script", "args", "apps", "fleet"})
 """Keys that pipelines cannot share."""
 
 
@@ -60,6 +60,9 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
         raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
+    if spec.fleet is not None:
+        function = str(_existing(path, "fleet.script", spec.fleet.script))
+        spec = spec.model_copy(update={"fleet": spec.fleet.model_copy(update={"script": function})})
     scripts = {}
     for name, of_app in spec.app_specs.items():
         _check_conf(path, of_app)

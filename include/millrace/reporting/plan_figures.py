@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from millrace.model.admission import AdmissionPlan
+from millrace.model.admission import AdmissionPlan, LoadUnit
 from millrace.model.join import JoinSignals
 from millrace.model.placement import PlacementPlan
 
@@ -56,7 +56,7 @@ def placement_figure(plan: PlacementPlan) -> Figure:
 
 
 def admission_figure(plan: AdmissionPlan) -> Figure:
-    """Return two charts over time: rates of all streams, forecast and arrived; rates of each node, and its capacity."""
+    """Return two charts over time: loads of all streams, forecast and real; loads of each node, and its capacity."""
     from matplotlib.figure import Figure  # no pyplot: no display, no global state
 
     figure = Figure(figsize=(10, 7), layout="constrained")
@@ -64,7 +64,7 @@ def admission_figure(plan: AdmissionPlan) -> Figure:
     _past(above, plan)
     _ahead(below, plan)
     for axes in (above, below):
-        axes.set_ylabel("rows/s of event time")
+        axes.set_ylabel("slots" if plan.unit is LoadUnit.SLOTS else "rows/s of event time")
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         # outside the chart: rising lines could cross it anywhere inside
@@ -76,7 +76,8 @@ def admission_figure(plan: AdmissionPlan) -> Figure:
 def _past(axes: Axes, plan: AdmissionPlan) -> None:
     periods = len(plan.total_came)
     edges = _edges(plan, -periods, 0)
-    axes.stairs(plan.total_came, edges, baseline=None, color="black", label="arrived")
+    came = "used" if plan.unit is LoadUnit.SLOTS else "arrived"
+    axes.stairs(plan.total_came, edges, baseline=None, color="black", label=came)
     axes.stairs(plan.total_forecast, edges, baseline=None, color="tab:orange", label="forecast")
     accuracy = "no forecast yet"
     if plan.total_error is not None and plan.error is not None:

@@ -42,8 +42,8 @@ KINDS = (
     ),
     Kind(
         "admission",
-        ("method", "period_s", "capacity", "since", "optimal"),
-        ("streams", "split", "query", "merge", "admitted", "redirections", "error", "total_error",
+        ("method", "period_s", "capacity", "unit", "since", "optimal"),
+        ("streams", "split", "query", "merge", "admitted", "redirections", "rescued", "missing", "error", "total_error",
          "highest_load", "holds", "least_nodes"),
         admission_figure,
     ),

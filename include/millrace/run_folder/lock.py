@@ -17,6 +17,8 @@ PYTHON_BYTE = 0
 JVM_BYTE = 1
 APP, CHECKPOINT = "app.lock", ".millrace.lock"
 """Lock files in an app's folder under the run folder, and in a checkpoint, which two homes or specs may share."""
+_OURS: set[Path] = set()
+"""Lock files that this process holds."""
 _FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: type, whence, start, length, pid
 
 
@@ -49,6 +51,7 @@ class AppLock:
                 return False
             raise
         self._fd = fd
+        _OURS.add(self.path)
         return True
 
     def release(self) -> None:
@@ -56,6 +59,12 @@ class AppLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+            _OURS.discard(self.path)
+
+
+def is_ours(folder: Path, name: str = APP) -> bool:
+    """Return whether this process holds the lock of an app or a checkpoint."""
+    return folder / name in _OURS
 
 
 def holders(folder: Path, name: str = APP) -> tuple[int, ...]:

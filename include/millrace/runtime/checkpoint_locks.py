@@ -16,7 +16,7 @@ import psutil
 
 from millrace.model.errors import MillraceError
 from millrace.run_folder.arguments import recognise
-from millrace.run_folder.lock import CHECKPOINT, AppLock, holders
+from millrace.run_folder.lock import CHECKPOINT, AppLock, holders, is_ours
 from millrace.runtime.jvm_lock import JvmLock
 from millrace.runtime.stop import running
 
@@ -57,6 +57,8 @@ class CheckpointLocks:
         """
         try:
             folder = checkpoint_folder(writer, options)
+            if folder is not None and folder not in self._held and is_ours(folder, CHECKPOINT):
+                return None  # the script took it before, and frees it by itself, as a node of a fleet does
             held = folder is None or folder in self._held or self._taken(writer._spark, folder)
         except Exception as error:
             LOG.warning("The checkpoint is not locked: %s", error)

@@ -121,3 +121,11 @@ def test_smaller_of_budget_and_share_counts_and_is_named(tables: ControlTables) 
     apps = {"apps": {"x": {"script": "x.py"}, "y": {"script": "y.py"}}, "budget": {"slots": 5}}
     seen = with_budget(signals(app_signals(2, 10.0, None)), spec("a", **apps), tables)
     assert (seen.budget, seen.budget_key) == (5, "budget.slots")
+
+
+def test_fleet_claims_at_least_the_nodes_that_always_run(tables: ControlTables) -> None:
+    fleet = {"script": "x.py", "checkpoints": "/c", "streams": {"list": ["a"]}, "node": {"slots": 2, "capacity": 10}}
+    nodes = {"nodes": {"min": 1, "max": 4, "start": 1}}
+    evaluated(tables, "b", 3, 3)
+    of = PipelineSpec.model_validate({"name": "f", "fleet": {**fleet, **nodes}, "guards": {"max_total_slots": 6}})
+    assert share_of(of, tables) == 3, "six slots for two equal pipelines, one of which could have eight"

@@ -49,12 +49,13 @@ class DoublesPlant:
         executor: ExecutorSize | None = None,
         partitions: int = 8,
         detached: bool = False,
+        standby: bool = False,
     ) -> Deployment:
         """Commit the next version: drivers with this behaviour."""
         latest = self.deployments.latest(NAME)
         first = self.spec.first_deployment()
         app = replace(first.apps[NAME], args=(str(self.rows), *behaviour), slots=slots, executor=executor)
-        app = replace(app, max_parallelism=partitions)
+        app = replace(app, max_parallelism=partitions, standby=standby)
         content = replace(first, apps={NAME: app}, running=running, author=author, detached=detached)
         return self.deployments.commit(content, None if latest is None else latest.version)
 

@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 from millrace.drivers import driver_log, failure_history
+from millrace.fleet import status
+from millrace.fleet.status import NodeStatus, StreamStatus
+from millrace.fleet.streams import Phase
 from millrace.lake.driver_hosts import this_host
 from millrace.lake.row_codec import app_row
 from millrace.model.decision import Outcome
@@ -127,6 +130,26 @@ def test_new_version_of_the_same_content_leaves_the_driver_alone(plant: DoublesP
     plant.deploy()
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
+
+
+def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path: Path) -> None:
+    plant = DoublesPlant(tmp_path, stop_s=1.0)
+    plant.deploy()
+    plant.reconciler().reconcile()
+    stream = StreamStatus("a", Phase.RUNNING, datetime.now(UTC))
+    status.write(tmp_path / "run", NAME, NAME, NodeStatus(1, 1, (stream,)))
+    plant.deploy(standby=True)
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.OPEN and plant.versions() == [(1, 1)]
+    assert plant.reconciler().problem() is None
+    status.write(tmp_path / "run", NAME, NAME, NodeStatus(1, 2, ()))
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.STOPPED and plant.versions() == []
+    assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
+    plant.deploy()
+    (change,) = plant.reconciler().reconcile()
+    assert change.outcome is Outcome.READY
+    plant.close()
 
 
 def test_detached_driver_is_left_alone_and_adopted_as_it_runs(plant: DoublesPlant) -> None:

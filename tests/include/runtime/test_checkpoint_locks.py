@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.model.errors import MillraceError
-from millrace.run_folder.lock import CHECKPOINT
+from millrace.run_folder.lock import CHECKPOINT, AppLock
 from millrace.runtime.checkpoint_locks import ROOT, CheckpointLocks, checkpoint_folder
 
 pytestmark = pytest.mark.spark
@@ -66,6 +66,15 @@ def test_checkpoint_held_by_another_process_is_refused_until_it_dies(writer, tmp
     with _elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "True\n"
         other.kill()
+
+
+def test_checkpoint_that_the_script_has_locked_itself_is_left_to_it(writer, tmp_path: Path) -> None:
+    lock, locks = AppLock(tmp_path, CHECKPOINT), CheckpointLocks()
+    assert lock.try_acquire()
+    assert locks.take(writer, {"checkpointLocation": str(tmp_path)}) is None
+    lock.release()
+    assert locks.take(writer, {"checkpointLocation": str(tmp_path)}) == tmp_path
+    locks.release()
 
 
 def test_checkpoint_that_cannot_be_locked_stops_no_query(writer) -> None:

@@ -132,6 +132,13 @@ def test_parts_of_the_lag_goal_fill_no_path_beyond_it(fixed: list[float], data: 
     assert all(goal[name] == pytest.approx(60) for name in alone)
 
 
+def test_apps_whose_slots_are_fixed_are_not_sized() -> None:
+    seen = replace(chain(app("clean", 20.0), app("count", 200.0)), fixed=("count",))
+    assert ask(seen).sentence and "count" not in ask(seen).sentence
+    nodes = ask(replace(seen, fixed=("clean", "count")))
+    assert (nodes.changes, nodes.sentence, nodes.contingencies) == ((), "", ())
+
+
 def test_settled_apps_are_sized_while_another_settles() -> None:
     busy = [app("clean", 80.0, settling=True), app("count", 80.0)]
     told = ask(chain(*busy, links=(), settling=True))

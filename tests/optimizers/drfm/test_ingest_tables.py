@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from millrace.model.codec import to_json
 from millrace.model.deployment import NOWHERE
 from millrace.optimizers.conformance.builders import deployment
-from millrace.optimizers.drfm.optimizer import match_tables
+from millrace.optimizers.drfm.ingest_tables import match_tables
 from millrace.optimizers.registry import Role, create
 from tests.examples import examples
 from tests.optimizers.drfm.stream_counts import counts, histories, look

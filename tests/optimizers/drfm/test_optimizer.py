@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from millrace.model.codec import from_json, to_json
 from millrace.model.decision import Memory, Proposal
+from millrace.model.deployment import Change
 from tests.examples import examples
 from tests.optimizers.drfm.stream_counts import advised, counts, histories
 
@@ -100,6 +101,14 @@ def test_advice_when_costs_are_given_then_sizes_workers_with_headroom() -> None:
     assert plan is not None and plan.capacity == pytest.approx(1.6)
     assert (plan.split, plan.query, plan.merge) == (2, 5, 3)  # 2 x 2 / 0.8, 5 x 4 x 0.1 / 0.8
     assert "5 query workers and 3 merge workers" in proposal.sentence
+
+
+def test_apps_behind_the_nodes_get_the_workers_within_their_bounds() -> None:
+    sizing = {"query_s": 2.0, "merge_s": 0.1, "partials": 4.0, "query_app": "delays", "merge_app": "elsewhere"}
+    proposal, _ = advised(counts({"a": [3600] * 3, "b": [3600] * 3}), capacity=2.0, sizing=sizing)
+    assert proposal.changes == (Change("delays", "slots", 2, 5),)
+    proposal, _ = advised(counts({"a": [36000] * 3, "b": [36000] * 3}), capacity=20.0, sizing=sizing)
+    assert proposal.changes == (Change("delays", "slots", 2, 8),), "no more than slots.max"
 
 
 def test_advice_when_metadata_declare_a_rise_then_makes_room_before_it() -> None:

@@ -50,7 +50,7 @@ EVENTS_TIMEOUT_MS = 5000
 SAMPLES_TIMEOUT_S = 5.0
 LOOK_S = 1.0
 """Time between two checks of the sources while the agent acts on arrivals."""
-QUERIES_COUNTED = 100
+QUERIES_COUNTED = 1000
 """Queries whose sources' counts are kept for their next run."""
 
 

@@ -37,13 +37,19 @@ class Arrivals:
 
 
 @contextmanager
-def arriving(write: Write, rows_per_s: float) -> Iterator[Arrivals]:
-    """Let rows arrive until the block ends."""
+def arriving(write: Write, rows_per_s: float, every_s: float = CHUNK_S) -> Iterator[Arrivals]:
+    """Let rows arrive until the block ends.
+
+    Args:
+        write: Where they arrive.
+        rows_per_s: Their rate.
+        every_s: Seconds between two chunks.
+    """
     arrivals, ended = Arrivals(rows_per_s), threading.Event()
 
     def run() -> None:
         due = 0.0
-        while not ended.wait(CHUNK_S):
+        while not ended.wait(every_s):
             due += (time.time() - arrivals.times[-1]) * arrivals.rows_per_s
             write(pa.table({"id": range(arrivals.rows[-1], int(due))}, SCHEMA), len(arrivals.rows))
             arrivals.times.append(time.time())

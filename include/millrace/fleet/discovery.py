@@ -1,0 +1,111 @@
+"""Which streams a fleet has: folders, topics, a list, or a file with a list."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.model.errors import MillraceError
+from millrace.pipelines.spec_yaml import read_file
+
+KINDS = ("folders", "topics", "list", "file")
+WILD = re.compile(r"[*?[]")
+HIDDEN = ("_", ".")
+LOG = "_delta_log"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The streams of a fleet.
+
+    Attributes:
+        streams: Their names, each once, in alphabetical order.
+        problems: One sentence for each thing that looks like a stream but is none.
+    """
+
+    streams: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def discover(source: Mapping[str, Any], base: Path, list_topics: Callable[[], Iterable[str]] | None = None) -> Found:
+    """Return the streams that the spec's ``fleet.streams`` describes now.
+
+    Args:
+        source: One of ``{folders: PATTERN}``, ``{topics: REGEX}``, ``{list: NAMES}`` and ``{file: PATH}``. A folder's
+            stream is named by its path below the part of the pattern that has no wildcard.
+        base: Folder to which relative paths belong.
+        list_topics: Returns the topics of the brokers; None if no brokers are known.
+
+    Raises:
+        MillraceError: If the description is wrong, or what it names cannot be read.
+    """
+    if len(source) != 1 or (kind := next(iter(source))) not in KINDS:
+        allowed = "exactly one of " + ", ".join(KINDS)
+        raise MillraceError("fleet.streams", ", ".join(map(str, source)) or "nothing", allowed, "Keep one of them.")
+    value = source[kind]
+    if kind == "list":
+        return _listed(value, "fleet.streams.list")
+    if not isinstance(value, str) or not value:
+        raise MillraceError(f"fleet.streams.{kind}", value, "text", "Write one pattern or path.")
+    if kind == "file":
+        return _listed(read_file(base / value), value)
+    return _topics(value, list_topics) if kind == "topics" else _folders(value, base)
+
+
+def _listed(names: Any, key: str) -> Found:
+    wrong = next((name for name in names if not isinstance(name, str) or not name), None) if names else None
+    if not isinstance(names, list | tuple) or wrong is not None:
+        given = names if wrong is None else wrong
+        raise MillraceError(key, given, "a list of names as text", "Put numbers and dates in quotes.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return Found(tuple(sorted(set(names))), tuple(f"Stream {name} is listed more than once." for name in twice))
+
+
+def _topics(pattern: str, list_topics: Callable[[], Iterable[str]] | None) -> Found:
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise MillraceError("fleet.streams.topics", pattern, "a regular expression", f"Fix it ({error}).") from None
+    if list_topics is None:
+        remedy = "Name the brokers, or list the topics in fleet.streams.list."
+        raise MillraceError("fleet.streams.topics", pattern, "topics of known Kafka brokers", remedy)
+    found = tuple(sorted({topic for topic in list_topics() if wanted.fullmatch(topic)}))
+    return Found(found, () if found else (f"No topic matches {pattern}.",))
+
+
+def _folders(pattern: str, base: Path) -> Found:
+    if "://" in pattern:
+        remedy = "List the streams in fleet.streams.list or fleet.streams.file."
+        raise MillraceError("fleet.streams.folders", pattern, "folders on this machine", remedy)
+    parts = (base / pattern).parts
+    fixed = next((n for n, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
+    root, streams, problems = Path(*parts[:fixed]), [], []
+    for folder in sorted(root.glob(str(Path(*parts[fixed:])))):
+        name = folder.relative_to(root).as_posix()
+        if not folder.is_dir() or name.startswith(".") or "/." in name:
+            continue
+        try:
+            if _has_data(folder):
+                streams.append(name)
+            else:
+                problems.append(f"{folder} is no stream yet: it is no Delta table and contains no data files.")
+        except OSError as error:
+            problems.append(f"{folder} cannot be read: {error.strerror or error}.")
+    return Found(tuple(sorted(streams)), tuple(problems) or (() if streams else (f"No folder matches {pattern}.",)))
+
+
+def _has_data(folder: Path) -> bool:
+    """Return whether a folder is a Delta table or has a data file, perhaps in folders of partitions (``key=value``)."""
+    if (folder / LOG).is_dir():
+        return any(entry.suffix in (".json", ".parquet") for entry in (folder / LOG).iterdir())
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(HIDDEN):
+                continue
+            if entry.is_file() or ("=" in entry.name and entry.is_dir() and _has_data(Path(entry.path))):
+                return True
+    return False

@@ -1,0 +1,79 @@
+"""Which nodes of a fleet get no stream, from what they reported and how their changes ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from millrace.control.fleet_nodes import RETRY, down_nodes
+from millrace.control.launch import launch
+from millrace.control.messages import explain_change
+from millrace.control.proposals import Proposals
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.row_codec import batch_row
+from millrace.lake.store import Lake
+from millrace.model.decision import RESTART, Action, Outcome, Reconfiguration
+from millrace.model.deployment import Change
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
+
+PATIENCE = timedelta(seconds=60)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> ControlTables:
+    lake = Lake(tmp_path / "lake")
+    lake.create()
+    return ControlTables(lake)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> PipelineSpec:
+    (tmp_path / "ingest.py").touch()
+    streams, script = {"list": ["a", "b"]}, str(tmp_path / "ingest.py")
+    fleet = {"script": script, "checkpoints": "/c", "streams": streams, "nodes": {"min": 1, "max": 3, "start": 2}}
+    limits = {"ready_deadline_s": PATIENCE.total_seconds()}
+    return PipelineSpec.model_validate({"name": "ingest", "fleet": {**fleet, "node": {"capacity": 100}}, **limits})
+
+
+def test_node_is_down_if_it_is_needed_and_silent_for_longer_than_it_may_take_to_start(
+    spec: PipelineSpec, tables: ControlTables
+) -> None:
+    launch(spec, tables)
+    made = tables.deployments.committed_at("ingest", 1)
+    assert made is not None
+    assert down_nodes(spec, tables, (), made + PATIENCE) == ()
+    late = made + 2 * PATIENCE
+    assert down_nodes(spec, tables, (), late) == ("node0", "node1"), "node2 has no streams"
+    seen = BatchMetrics("ingest", "node0", "a", late - PATIENCE / 2, 1, 0, 1, 2, 10)
+    tables.lake.append("telemetry/batches", [batch_row(seen)])
+    assert down_nodes(spec, tables, (), late) == ("node1",)
+    current = tables.deployments.latest("ingest")
+    assert current is not None
+    tables.deployments.commit(replace(current, ingest={"a": 0, "b": 2}), current.version)
+    moved = tables.deployments.committed_at("ingest", 2)
+    assert moved is not None and moved < late
+    assert down_nodes(spec, tables, (), moved + PATIENCE / 2) == (), "node2 may still start"
+
+
+def test_node_whose_start_failed_is_left_alone_for_a_while(spec: PipelineSpec, tables: ControlTables) -> None:
+    launch(spec, tables)
+    now = tables.deployments.committed_at("ingest", 1)
+    assert now is not None
+    failed = Reconfiguration("ingest", "node2", None, RESTART, None, 1, 1, now, now, None, Outcome.FAILED)
+    begun = replace(failed, started=now + PATIENCE, ended=None, outcome=Outcome.OPEN)
+    assert down_nodes(spec, tables, (begun, failed), now + PATIENCE / 2) == ("node2",)
+    assert down_nodes(spec, tables, (replace(failed, outcome=Outcome.STOPPED), failed), now + PATIENCE / 2) == ()
+    assert "node2" not in down_nodes(spec, tables, (failed,), now + 2 * RETRY)
+
+
+def test_moves_of_a_fleet_are_told_as_moves_between_nodes(spec: PipelineSpec, tables: ControlTables) -> None:
+    current = launch(spec, tables)
+    moved = (Change("node1", "ingest", 0, 1, stream="a"), Change("node0", "ingest", 1, -1, stream="b"))
+    proposals = Proposals(current.with_changes(moved), changes=moved)
+    assert explain_change(Action.APPLY, proposals, None, None).startswith("2 streams to other nodes")
+    one = Proposals(current, changes=(Change("delays", "ingest", 0, 1, stream="a"),))
+    assert explain_change(Action.APPLY, one, None, None).startswith("delays: 1 stream to other ingest tables")

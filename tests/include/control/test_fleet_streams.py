@@ -1,0 +1,154 @@
+"""What the streams of a fleet read, from the batches of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from millrace.control.fleet_batches import HEARTBEAT
+from millrace.control.fleet_streams import first_nodes, fleet_counts
+from millrace.control.launch import launch
+from millrace.control.messages import graph_problems
+from millrace.lake.control_tables import ControlTables
+from millrace.lake.row_codec import batch_row
+from millrace.lake.store import Lake
+from millrace.model.admission import StreamCounts
+from millrace.model.spec import PipelineSpec
+from millrace.model.telemetry import BatchMetrics
+from millrace.optimizers.conformance.builders import app_signals, signals
+from tests.include.control.synthetic import START
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> ControlTables:
+    lake = Lake(tmp_path / "lake")
+    lake.create()
+    return ControlTables(lake)
+
+
+def fleet(folder: Path, *streams: str, nodes: int = 2) -> PipelineSpec:
+    for stream in streams:
+        (folder / "in" / stream).mkdir(parents=True)
+        (folder / "in" / stream / "part.json").touch()
+    return PipelineSpec.model_validate(
+        {
+            "name": "ingest",
+            "fleet": {
+                "script": str(folder / "ingest.py"),
+                "checkpoints": str(folder / "checkpoints"),
+                "streams": {"folders": f"{folder}/in/*"},
+                "nodes": nodes,
+            },
+            "admission": {"capacity": 100, "report_s": 10, "unfinished": 1},
+        }
+    )
+
+
+def saw(tables: ControlTables, stream: str, at_s: float, end: int | None, batch: int, node: str = "node0") -> None:
+    """A batch of a stream that saw so many rows since its driver started, None if they are not counted."""
+    metrics = BatchMetrics(
+        "ingest", node, stream, START + timedelta(seconds=at_s), 1, 0, batch, 2, 10,
+        durations_ms={"triggerExecution": 500}, source_end=end,
+    )  # fmt: skip
+    tables.lake.append("telemetry/batches", [batch_row(metrics)])
+
+
+def rows(counts: StreamCounts) -> dict[tuple[str, int], int | None]:
+    found = zip(counts.index, counts.period, counts.rows, strict=True)
+    return {(counts.stream[i], period): n for i, period, n in found}
+
+
+def test_first_launch_spreads_the_streams_over_the_nodes(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a", "b", "c d", nodes=2)
+    assert first_nodes(spec) == {"a": 0, "b": 1, "c d": 0}
+    (tmp_path / "ingest.py").touch()
+    assert launch(spec, tables).ingest == {"a": 0, "b": 1, "c d": 0}
+
+
+def test_rows_count_when_they_arrive_whichever_node_reads_them(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a", "b")
+    saw(tables, "a", 2, 900, 0)  # what had piled up before its driver started is no arrival
+    saw(tables, "a", 8, 950, 1)
+    saw(tables, "a", 8, 950, 1)  # reported twice
+    saw(tables, "a", 12, 400, 2, node="node1")  # moved
+    saw(tables, "a", 18, 470, 3, node="node1")
+    saw(tables, "b", 3, 0, 0, node="node1")
+    saw(tables, "b", 15, 5, 1, node="node1")
+    saw(tables, "b", 25, 9, 2, node="node1")  # the newest period is not over
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=26))
+    assert counts is not None and (counts.since, counts.until) == (START, START + timedelta(seconds=20))
+    assert rows(counts) == {("a", 0): 50, ("a", 1): 70, ("b", 0): 0, ("b", 1): 5}
+
+
+def test_rows_of_a_long_batch_arrived_evenly_and_the_next_batch_will_tell(
+    tmp_path: Path, tables: ControlTables
+) -> None:
+    spec = fleet(tmp_path, "a", "b")
+    for at_s, end in ((2, 100), (47, 500), (52, 510)):
+        saw(tables, "a", at_s, end, at_s)
+    for number in range(10):
+        saw(tables, "b", 2 + 10 * number, 10 * number, number)
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=93))
+    assert counts is not None
+    found = rows(counts)
+    assert [found.get(("a", period)) for period in range(9)] == [0, 100, 100, 100, 100, 10, None, None, None]
+    assert [found["b", period] for period in range(1, 9)] == [10] * 8
+
+
+def test_source_that_does_not_count_brings_what_is_read(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a")
+    for number in range(4):
+        saw(tables, "a", 2 + 10 * number, None, number)
+        saw(tables, "a", 2 + 10 * number, None, number)  # reported twice
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=33))
+    assert counts is not None and rows(counts) == {("a", 0): 0, ("a", 1): 10, ("a", 2): 10}
+
+
+def test_other_apps_of_the_pipeline_read_no_stream(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a")
+    for number in range(3):
+        saw(tables, "a", 2 + 10 * number, 30 * number, number)
+        saw(tables, "totals", 2 + 10 * number, 30 * number, number, node="totals")
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=23))
+    assert counts is not None and counts.stream == ("a",) and counts.fleet and counts.waiting == {}
+
+
+def test_stream_without_rows_counts_as_one_row_so_that_it_keeps_its_node(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a", "new", "silent")
+    for number in range(3):
+        saw(tables, "a", 2 + 10 * number, 30 * number, number)
+        saw(tables, "silent", 2 + 10 * number, 7, number)
+        saw(tables, HEARTBEAT, 2 + 10 * number, 0, number)
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=23))
+    assert counts is not None
+    assert rows(counts) == {("a", 0): 0, ("a", 1): 30, ("silent", 0): 0, ("silent", 1): 1, ("new", 1): 1}
+
+
+def test_nothing_is_counted_before_the_first_period_is_over(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a")
+    assert fleet_counts(spec, tables, None, START) is None
+    saw(tables, "a", 2, 30, 0)
+    assert fleet_counts(spec, tables, None, START + timedelta(seconds=5)) is None
+
+
+def test_sink_that_a_stream_takes_along_is_no_problem() -> None:
+    nodes = tuple(app_signals(2, 10.0, None, app=name, sinks=("path:/bronze/a",)) for name in ("node0", "node1"))
+    seen = replace(signals(nodes[0]), apps=nodes)
+    assert graph_problems(seen) and graph_problems(seen, streams_move=True) == ""
+
+
+def test_first_plan_waits_until_most_streams_have_reported_through_a_period(
+    tmp_path: Path, tables: ControlTables
+) -> None:
+    spec, now = fleet(tmp_path, "a", "b", "c"), START + timedelta(seconds=23)
+    saw(tables, "a", 2, 900, 0)
+    saw(tables, "a", 22, 950, 1)
+    for stream in "bc":
+        saw(tables, stream, 18, 900, 0)
+        saw(tables, stream, 22, 950, 1)
+    assert fleet_counts(spec, tables, None, now) is None
+    saw(tables, "b", 3, 800, 0)
+    assert fleet_counts(spec, tables, None, now) is not None
