@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from millrace.model.spec import PipelineSpec
     from millrace.model.telemetry import ExecutorRun
 
-ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE = 50, 20, 5, 60
+ROWS, EXECUTORS, REPLAYS, MOMENTS_AT_A_GLANCE, STREAMS = 50, 20, 5, 60, 15
 EXECUTORS_SEEN = timedelta(days=30)
 """Look back this far for executors; telemetry is kept for as long."""
 NOTHING: dict[str, Any] = {"names": [], "rows": [], "spec_problems": [], "problem": None}
@@ -83,6 +83,7 @@ def page(
 
 def _overview() -> dict[str, Any]:
     from millrace.control.pending_decision import pending
+    from millrace.reporting.app_views import slots_of
     from millrace.reporting.history import histories
     from millrace.reporting.history_figure import spark
     from millrace.wiring import control_tables, problem, query_failures, utc_now
@@ -98,6 +99,7 @@ def _overview() -> dict[str, Any]:
                 "name": name,
                 "mode": spec.mode if spec else None,
                 "current": current,
+                "slots": "–" if current is None else slots_of(current),
                 "not_running": problem(current, tables.deployments) if current else None,
                 "failed": query_failures(name, current.apps) if current else (),
                 "newest": next(iter(tables.decisions.recent(name, 1)), None),
@@ -130,6 +132,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "failed": () if chosen not in launched else query_failures(chosen, launched[chosen].apps),
         "waiting": pending(spec, tables, now) if spec else [],
         **_apps(launched.get(chosen), tables),
+        **_fleet(spec, launched.get(chosen), tables),
         "spans": list(Span),
         "span": span,
         "history": past,
@@ -176,6 +179,29 @@ def _apps(current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
 
     apps = [] if current is None else app_views(current, tables.decisions.last_signals)
     return {"apps": apps, "graph": app_graph(apps)}
+
+
+def _fleet(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
+    """Return the nodes and streams of a fleet, and drawings of them; no apps if it has none but its nodes."""
+    from millrace.reporting.fleet_figure import forecast_figure, stream_map
+    from millrace.reporting.fleet_view import load_text
+    from millrace.wiring import fleet
+
+    if spec is None or spec.fleet is None or current is None:
+        return {"fleet": None, "nodes": () if spec is None or spec.fleet is None else spec.fleet.node_names}
+    view = fleet(spec, current, tables, ask_brokers=False)
+    nodes = [node.name for node in view.nodes]
+    only_nodes = {"apps": [], "graph": ""} if len(nodes) == len(current.apps) else {}
+    return {
+        "fleet": view,
+        "nodes": nodes,
+        "sizes": sorted({(current.apps[node].slots, current.apps[node].memory_mb) for node in nodes}),
+        "stream_map": stream_map(view),
+        "forecast": forecast_figure(view.plan),
+        "listed": view.listed(STREAMS),
+        "load_text": load_text,
+        **only_nodes,
+    }
 
 
 def _placement(spec: PipelineSpec | None, current: Deployment | None, tables: ControlTables) -> dict[str, Any]:

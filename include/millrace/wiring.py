@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from millrace.model.query_failure import QueryFailure
     from millrace.model.spec import PipelineSpec
     from millrace.model.submit_options import SecretOf
+    from millrace.reporting.fleet_view import FleetView
 
 LOGS_DAYS = 30
 """Days to keep the logs of drivers and of Airflow's tasks, and Airflow's own rows in the local stack."""
+
+PLANNED_WITHIN = timedelta(days=1)
+"""Age of the oldest plan for a fleet's streams that is shown."""
+VERSIONS_OF_A_FLEET = 30
+"""Newest versions that are searched for moves of streams."""
 
 LAKE_VARIABLE = "MILLRACE_LAKE"
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
@@ -215,6 +221,37 @@ def query_failures(pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ..
     from millrace.run_folder import driver_records
 
     return driver_records.query_failures(Home.from_env().run / "drivers", pipeline, apps)
+
+
+def fleet(spec: PipelineSpec, deployed: Deployment, tables: ControlTables, *, ask_brokers: bool = True) -> FleetView:
+    """Return the nodes and streams of a fleet as they are now, its last plan and recent moves.
+
+    Args:
+        spec: A pipeline with a section ``fleet``.
+        deployed: Its newest Deployment.
+        tables: Contains its Decisions and Deployments.
+        ask_brokers: Whether to ask Kafka's brokers for topics that have no node yet, which may take seconds.
+    """
+    from millrace.control.fleet_streams import found_streams
+    from millrace.environment.home import Home
+    from millrace.fleet.discovery import Found
+    from millrace.model.errors import MillraceError
+    from millrace.reporting.fleet_reports import node_reports
+    from millrace.reporting.fleet_view import fleet_view
+
+    found, brokers = Found(()), None if spec.fleet is None else spec.fleet.streams.brokers
+    if brokers is None or ask_brokers:
+        try:
+            found = found_streams(spec)
+        except MillraceError as error:  # the streams that run are shown anyway
+            found = Found((), (str(error),))
+    processes_here = not os.environ.get(RUNNER_VARIABLE)
+    reports = node_reports(Home.from_env().run / "drivers", deployed, processes_here=processes_here)
+    signals = tables.decisions.last_signals(spec.name)
+    planned = tables.decisions.last_admission(spec.name, utc_now() - PLANNED_WITHIN)
+    return fleet_view(
+        deployed, reports, found, signals, planned, tables.deployments.versions(spec.name, VERSIONS_OF_A_FLEET)
+    )
 
 
 def replay(

@@ -1,3 +1,4 @@
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from millrace.control.launch import launch
 from millrace.control.pending_decision import refuse
+from millrace.fleet.streams import Phase
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
@@ -26,6 +29,7 @@ from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.process import ProcessId
 from millrace.wiring import LAKE_VARIABLE
 from tests.include.control.test_partition_loads import run
+from tests.include.reporting.fleets import at, decided, drive, planned
 from tests.include.reporting.test_history import evaluation
 from tests.include.run_folder import stand_in
 from tests.s3.server import Bucket
@@ -181,6 +185,37 @@ def test_page_shows_executors_that_run_and_how_others_ended(
     DeploymentStore(lake).commit(replace(first, version=2, running=False), 1)
     shown = shown_executors()
     assert "runs" not in shown and shown.count("with its driver") == 2, "it was stopped"
+
+
+def test_page_of_a_fleet_draws_streams_by_node_and_the_forecast(
+    api: TestClient, lake: Lake, login: dict[str, str], millrace_home: Path
+) -> None:
+    folder = Path(os.environ["MILLRACE_PIPELINES"])
+    (folder / "ingest.py").write_text("def stream(spark, name, options): ...\n")
+    (folder / "ingest.yaml").write_text(
+        "{name: ingest, fleet: {script: ingest.py, checkpoints: /c, nodes: {min: 1, max: 9, start: 2}, "
+        f'streams: {{list: [orders, users, clicks, "{EVIL}"]}}}}, admission: {{capacity: 1000}}}}'
+    )
+    tables, run_dir = ControlTables(lake), millrace_home / "run" / "drivers"
+    first = launch(find("ingest"), tables)
+    assert first.ingest == {EVIL: 0, "clicks": 1, "orders": 0, "users": 1}
+    plan = planned(first.ingest, {EVIL: 10.0, "clicks": 400.0, "orders": 300.0, "users": 1000.0})
+    assert tables.decisions.record(replace(decided(plan), time=datetime.now(UTC)))
+    tables.deployments.commit(replace(first, ingest={**first.ingest, "clicks": 0}, reason="node1 was full."), 1)
+    drive(run_dir, "node0", (*at(Phase.FAILED, EVIL, failures=1, error="no table"), *at(Phase.RUNNING, "orders")))
+    drive(run_dir, "node1", at(Phase.RUNNING, "clicks", "users"))
+    text = api.get("/millrace/?pipeline=ingest", headers=login).text
+    assert "<script" not in text
+    assert re.findall(r'class="stream (\w*)"', text) == ["", "fails", "", "moves"], "orders, evil, users, clicks"
+    assert text.count('class="load over"') == 1 and text.count('<path class="forecast"') == 1
+    shown = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    assert "2 of 9 needed: 2 slots" in shown and "Not needed now: node2, node3" in shown
+    assert "1,400 of 1,000 rows/s, 140 %" in shown and "2 nodes; no plan needs fewer than 1." in shown
+    assert "clicks node1 moves to node0 400 440 40 % – –" in shown
+    assert "clicks node1 -&gt; node0 node1 was full." in shown
+    assert "of at most" not in shown, "no drawing of nine apps"
+    overview = api.get("/millrace/", headers=login).text
+    assert "<td>2, 2</td>" in overview
 
 
 @pytest.mark.parametrize("path", ["/millrace/", "/millrace/?pipeline=tiny"])

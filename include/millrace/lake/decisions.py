@@ -29,6 +29,7 @@ LAST_TRIED = 3
 """Number of evaluations to search for one that is no dry run: several dry runs in a row are rare."""
 _EVALUATED = pc.field("cursor_version").is_valid()
 _MEASURED = _EVALUATED & pc.field("signals").is_valid()
+_ADMITTED = pc.match_substring(pc.field("proposals"), '"admission":{')
 
 
 def new_decision_id(time: datetime, *what: str) -> str:
@@ -169,6 +170,14 @@ class DecisionStore:
         condition = f"n % greatest(total / {most}, 1) = 0 or action in ({actions})"
         columns = "pipeline, time, action, sentence, signals"
         return self.lake.rows(f"select {columns} from ({rows}) where {condition} order by time", TABLE)  # noqa: S608
+
+    def last_admission(self, pipeline: str, since: datetime) -> Decision | None:
+        """Return a pipeline's newest Decision since a time (UTC) with a plan for its input streams; None without one.
+
+        Most evaluations have none: streams are counted in longer periods.
+        """
+        found = self._newest(RowQuery(TABLE, pipeline, 1, not_before=since, where=_ADMITTED))
+        return found if found is not None and found.time >= since else None
 
     def last_evaluation(self, pipeline: str, until: datetime) -> Decision | None:
         """Return a pipeline's newest evaluation up to a time (UTC) that measured something."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from millrace.reporting.app_views import AppView
+from millrace.reporting.app_views import NOT_NEEDED, AppView
 
 WIDTH, HEIGHT, ACROSS, DOWN = 224, 78, 110, 26
 """Size of a box, and the space to the next one."""
@@ -46,12 +46,13 @@ def app_graph(views: Sequence[AppView]) -> Markup:
 def _box(view: AppView, at: Point) -> Markup:
     x, y = at
     rate, most = (f"{value:,.0f}" if value is not None else "?" for value in (view.arrival, view.sustainable))
-    below = [f"{rate} of at most {most} rows/s"]
-    below += [] if view.waiting is None else [f"{view.waiting:,} rows wait"]
+    below = [f"{rate} of at most {most} rows/s"] if view.needed else [NOT_NEEDED]
+    below += [] if view.waiting is None or not view.needed else [f"{view.waiting:,} rows wait"]
+    title = f"{view.name}: {view.slots} slots" if view.needed else view.name
     texts = [
         Markup('<text x="{}" y="{}"{}>{}</text>').format(x + 12, y + 22 + LINE * number, style, text)
         for number, (text, style) in enumerate(
-            [(f"{view.name}: {view.slots} slots", Markup(' font-weight="600"')), *((text, Markup()) for text in below)]
+            [(title, Markup(' font-weight="600"')), *((text, Markup()) for text in below)]
         )
     ]
     outline = Markup(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millrace.model.deployment import Deployment
 from millrace.model.signals import Signals
+
+NOT_NEEDED = "not needed now"
+MOST_NAMED = 3
+"""Apps that are shown one by one in one line."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,7 @@ class AppView:
         waiting: Rows that wait; None if unknown.
         feeds: The apps that read its output, each with the rows per second that it gets; None if unknown.
         depth: Number of apps between it and the first sources, on the longest path.
+        needed: False if it runs only while it is needed, and is not needed now.
     """
 
     name: str
@@ -30,9 +36,12 @@ class AppView:
     waiting: int | None = None
     feeds: Mapping[str, float | None] = field(default_factory=dict)
     depth: int = 0
+    needed: bool = True
 
     def cells(self) -> list[str]:
         """Return the app as a row of text: name, slots, arrival, sustainable rate, rows waiting, apps that it feeds."""
+        if not self.needed:
+            return [self.name, NOT_NEEDED, "", "", "", ""]
         figures = [self.arrival, self.sustainable, self.waiting]
         shown = ["unknown" if value is None else f"{value:,.0f}" for value in figures]
         feeds = [name + ("" if rate is None else f" ({rate:,.0f} rows/s)") for name, rate in self.feeds.items()]
@@ -52,7 +61,27 @@ def app_views(current: Deployment, read: Callable[[str], Signals | None]) -> Seq
     """
     if len(current.apps) < 2:
         return []
-    return views({name: app.slots for name, app in current.apps.items()}, read(current.pipeline))
+    found = views({name: app.slots for name, app in current.apps.items()}, read(current.pipeline))
+    idle = not_needed(current)
+    return [replace(view, needed=view.name not in idle) for view in found]
+
+
+def not_needed(current: Deployment) -> tuple[str, ...]:
+    """Return the apps of a running pipeline that need no driver now; none if it does not run."""
+    return tuple(name for name in current.apps if current.running and current.wanted(name) is None)
+
+
+def slots_of(current: Deployment) -> str:
+    """Return the slots of each app that is needed now, or of all apps of a pipeline that does not run."""
+    idle = not_needed(current)
+    return in_short([str(app.slots) for name, app in current.apps.items() if name not in idle])
+
+
+def in_short(each: Sequence[str], names: Sequence[str] = ()) -> str:
+    """Return what each app has, with its name; for many apps how many have the same, such as ``12 x running on 2``."""
+    if len(each) <= MOST_NAMED:
+        return ", ".join(map(" ".join, zip(names, each, strict=True)) if names else each) or "none"
+    return ", ".join(f"{count} x {text}" for text, count in Counter(each).items())
 
 
 def views(slots: Mapping[str, int], signals: Signals | None) -> Sequence[AppView]:

@@ -86,7 +86,8 @@ def figure(history: History) -> Figure:
         panels.append(_panel(history, title, top, lines, x))
         top += HEIGHTS[title] + GAP
     marks = tuple((round(x(m.time), 1), m.action, f"{m.time:%H:%M} {m.sentence}") for m in history.marks)
-    return Figure(WIDTH, top, LEFT, right, tuple(panels), _times(history, x), marks)
+    times = axis_times(history.since, history.until, x)
+    return Figure(WIDTH, top, LEFT, right, tuple(panels), times, marks)
 
 
 def spark(history: History) -> Figure:
@@ -111,11 +112,11 @@ def _panel(
     x: Axis,
 ) -> Panel:
     bottom = top + HEIGHTS[title]
-    ticks = _ticks(_most(history, [value for _, value in curves]))
+    ticks = axis_ticks(_most(history, [value for _, value in curves]))
     most = ticks[-1]
     steps = title == "slots"
     lines = tuple(Line(name, _path(history, value, x, top, bottom, most, steps=steps)) for name, value in curves)
-    heights = tuple((round(bottom - (bottom - top) * tick / most, 1), _label(tick)) for tick in ticks)
+    heights = tuple((round(bottom - (bottom - top) * tick / most, 1), axis_label(tick)) for tick in ticks)
     return Panel(title, top, bottom, lines, heights)
 
 
@@ -149,7 +150,7 @@ def _most(history: History, values: Sequence[Value]) -> float:
     return most if most >= LEAST_TOP else 1.0
 
 
-def _ticks(most: float) -> list[float]:
+def axis_ticks(most: float) -> list[float]:
     """Return at most four round numbers from 0 to at least ``most``."""
     rough = most / 3
     power = 10 ** math.floor(math.log10(rough))
@@ -157,17 +158,19 @@ def _ticks(most: float) -> list[float]:
     return [i * step for i in range(math.ceil(most / step - 1e-9) + 1)]
 
 
-def _label(value: float) -> str:
+def axis_label(value: float) -> str:
+    """Return a value of a grid as short text, for example ``20k``."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g}{suffix}"
     return f"{value:g}"
 
 
-def _times(history: History, x: Axis) -> tuple[tuple[float, str], ...]:
-    span_s = (history.until - history.since).total_seconds()
+def axis_times(since: datetime, until: datetime, x: Axis) -> tuple[tuple[float, str], ...]:
+    """Return the positions of round times between two (UTC), with their labels."""
+    span_s = (until - since).total_seconds()
     step_s = next((step for step in STEPS_S if span_s / step <= LABELS), STEPS_S[-1])
-    first = math.ceil(history.since.timestamp() / step_s) * step_s
+    first = math.ceil(since.timestamp() / step_s) * step_s
     form = "%d %b" if step_s >= STEPS_S[-1] else "%H:%M"
-    times = [datetime.fromtimestamp(t, UTC) for t in range(first, int(history.until.timestamp()) + 1, step_s)]
+    times = [datetime.fromtimestamp(t, UTC) for t in range(first, int(until.timestamp()) + 1, step_s)]
     return tuple((round(x(time), 1), time.strftime(form)) for time in times)

@@ -14,12 +14,14 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.memories import MemoryStore
 from millrace.lake.observations import ObservationStore
 from millrace.lake.reconfigurations import ReconfigurationStore
+from millrace.lake.row_codec import decision_row
 from millrace.lake.store import Lake
-from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import AppDeployment, Change, Deployment
 from millrace.model.errors import Conflict
 from millrace.model.protocols import Cursor
 from millrace.model.signals import Observation
+from tests.include.reporting.fleets import planned
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST = Deployment("delays", 1, True, {"delays": AppDeployment("a.py", ("-x",), 1, 1024, 8, {"conf": {"a": "b"}})})
@@ -86,6 +88,20 @@ def test_deployments_made_by_a_decision_are_found_by_it(lake: Lake) -> None:
     store.commit(replace(FIRST, decision_id="d7"), None)
     assert store.made_by("delays", "d7") == replace(FIRST, decision_id="d7")
     assert store.made_by("delays", "d8") is None
+
+
+def test_last_plan_for_streams_is_found_among_evaluations_without_one(lake: Lake) -> None:
+    store = DecisionStore(lake)
+    plan = planned({"a": 0}, {"a": 1.0})
+    for n, admission in enumerate((plan, plan, None, None)):
+        proposal = Proposal("drfm", (), "r", 'no "admission":{', admission=admission)
+        assert store.record(Decision(f"d{n}", "delays", later(n), Action.HOLD, "r", "s", proposals=(proposal,)))
+    found = store.last_admission("delays", later(0))
+    assert found is not None and (found.decision_id, found.proposals[0].admission) == ("d1", plan)
+    assert store.last_admission("delays", later(2)) is None and store.last_admission("orders", later(0)) is None
+    rows = [decision_row(replace(found, decision_id=f"e{n}", time=later(n), pipeline="orders")) for n in (0, 9)]
+    lake.append("control/decisions", [rows[0], {**rows[1], "proposals": "[]"}])  # one file
+    assert store.last_admission("orders", later(0)) is not None and store.last_admission("orders", later(5)) is None
 
 
 def test_decisions_when_recorded_twice_then_stored_once_and_found_again(lake: Lake) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.model.admission import AdmissionPlan
+from millrace.model.admission import AdmissionPlan, LoadUnit
 from millrace.reporting.plan_figures import admission_figure
 from tests.optimizers.drfm.stream_counts import advised, counts
 
@@ -52,3 +52,9 @@ def test_figure_is_drawn_without_forecast_or_streams() -> None:
     admission_figure(first).canvas.draw()
     gone = replace(first, stream=(), before=(), after=(), loads=((0.0, 0.0),), forecast=(), came=())
     admission_figure(gone).canvas.draw()
+
+
+def test_figure_of_a_fleet_is_in_slots() -> None:
+    past, ahead = admission_figure(replace(plan(), unit=LoadUnit.SLOTS)).axes
+    assert past.get_ylabel() == ahead.get_ylabel() == "slots"
+    assert [text.get_text() for text in past.get_legend().get_texts()] == ["used", "forecast"]

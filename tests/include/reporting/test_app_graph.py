@@ -50,3 +50,9 @@ def test_nothing_is_drawn_without_apps() -> None:
 
 def test_unmeasured_apps_are_drawn_with_question_marks() -> None:
     assert "? of at most ? rows/s" in app_graph(views(SLOTS, None))
+
+
+def test_app_that_is_not_needed_now_has_no_figures() -> None:
+    text = app_graph([AppView("node0", 2), AppView("node1", 2, needed=False)])
+    assert "node0: 2 slots" in text and "not needed now" in text and text.count("of at most") == 1
+    assert "node1: 2 slots" not in text

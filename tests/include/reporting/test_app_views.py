@@ -5,7 +5,8 @@ from dataclasses import replace
 from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.signals import Edge
 from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, signals
-from millrace.reporting.app_views import HEADINGS, app_views
+from millrace.reporting.app_views import HEADINGS, NOT_NEEDED, app_views, in_short, slots_of
+from tests.include.reporting.fleets import deployed
 
 APPS = {name: AppDeployment("x.py", (), 2, 1024, 8) for name in ("count", "clean")}
 CURRENT = Deployment("flights", 1, True, APPS)
@@ -25,3 +26,17 @@ def test_apps_that_were_not_measured_show_no_figures() -> None:
 
 def test_pipeline_of_one_app_has_no_table() -> None:
     assert app_views(deployment(2), lambda _: None) == []
+
+
+def test_app_that_is_not_needed_now_says_so_instead_of_figures() -> None:
+    fleet = deployed({"orders": 1}, nodes=3)
+    assert [view.cells()[1] for view in app_views(fleet, lambda _: None)] == ["2", "2", NOT_NEEDED]
+    assert slots_of(fleet) == "2, 2"
+    stopped = replace(fleet, running=False)
+    assert all(view.needed for view in app_views(stopped, lambda _: None)) and slots_of(stopped) == "2, 2, 2"
+
+
+def test_many_apps_are_counted_in_one_line() -> None:
+    assert in_short(["2", "4"], ["a", "b"]) == "a 2, b 4"
+    assert in_short(["2", "2", "2", "4"], list("abcd")) == "3 x 2, 1 x 4"
+    assert in_short([]) == "none"

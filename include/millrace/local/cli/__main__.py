@@ -49,6 +49,7 @@ ENTRIES = {
     "decisions": Entry("decisions", "Show the decisions and their reasons."),
     "deployments": Entry("deployments", "Show a pipeline's Deployments, or the spark-submit command of one."),
     "placement": Entry("placement", "Show which executor runs which state partitions, and the best placement."),
+    "fleet": Entry("fleet", "Show which node of a fleet runs which stream."),
     "replay": Entry("replay", "Show what another tuner would have done."),
     "docs": Entry("docs", "Build the documentation site."),
     "compose-env": Entry("compose_env", "Write secrets for the shared deployment."),

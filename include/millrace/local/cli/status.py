@@ -25,7 +25,7 @@ from millrace.model.codec import to_plain
 from millrace.model.decision import Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.spec import PipelineSpec
-from millrace.reporting.app_views import HEADINGS, AppView, app_views
+from millrace.reporting.app_views import HEADINGS, AppView, app_views, in_short, not_needed, slots_of
 from millrace.run_folder import driver_records
 from millrace.run_folder.discovery import python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord
@@ -151,6 +151,7 @@ class PipelineStatus:
             "changed": self.changed,
             "unreported": to_plain(self.unreported) if self.unreported else None,
             "apps": [to_plain(app) for app in self.apps],
+            "not_needed": list(not_needed(self.wanted)),
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
@@ -158,7 +159,7 @@ class PipelineStatus:
         now = now or datetime.now(UTC)
         live = [d for d in self.drivers if d.state not in ENDED]
         named = len(self.wanted.apps) > 1
-        drivers = ", ".join(f"{d.app} " * named + f"{d.state.value} on {d.slots}" for d in live) or "none"
+        drivers = in_short([f"{d.state.value} on {d.slots}" for d in live], [d.app for d in live] if named else [])
         commits = [d.last_commit_at for d in self.drivers if d.last_commit_at]
         last = f"{max(0, int((now - max(commits)).total_seconds()))} s ago" if commits else ""
         # the last Decision of a stopped pipeline is about a job that no longer runs
@@ -180,9 +181,8 @@ def _told(wanted: Deployment, now: datetime) -> str:
         return f"finished {day}{wanted.finished:%H:%M}"
     if not wanted.running:
         return wanted.state
-    slots = ", ".join(str(app.slots) for app in wanted.apps.values())
     join = f", {wanted.join.workers} join workers" if wanted.join else ""
-    return f"{'detached, ' if wanted.detached else ''}{slots} slots{join}, version {wanted.version}"
+    return f"{'detached, ' if wanted.detached else ''}{slots_of(wanted)} slots{join}, version {wanted.version}"
 
 
 def pipeline_statuses(tables: ControlTables, run_dir: Path) -> list[PipelineStatus]:

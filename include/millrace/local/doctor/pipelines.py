@@ -63,6 +63,8 @@ def circuit(status: PipelineStatus, run_dir: Path) -> Finding:
     if not status.wanted.running:
         return ok(name, "It is stopped.")
     for app, content in status.wanted.apps.items():
+        if status.wanted.wanted(app) is None:
+            continue  # what has failed counts once the app is needed again
         failures = failure_history.load(app_dir(run_dir, name, app)).contents.get(fingerprint(content))
         if failures is not None and failures.open:
             told = f"Its driver failed {failures.failures} times since it last ran for five minutes: {failures.error}"
