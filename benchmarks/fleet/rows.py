@@ -46,20 +46,18 @@ def differences(copies: Iterable[Copy]) -> Difference:
     return Difference(sum(d.lost for d in found), sum(d.doubled for d in found))
 
 
-def latency_s(copies: Iterable[tuple[Steps, Steps]], share: float) -> float:
+def latency_s(copies: Iterable[tuple[Steps, Steps]], share: float, end: float) -> float:
     """Return a quantile, by rows, of the time from the commit of a row to the commit that wrote it to the sink.
 
     Args:
         copies: How the rows of each source and sink grew. Rows keep their order, so the sink has a row when it has as
             many rows as the source had with it.
         share: The quantile, (0, 1].
-
-    Returns:
-        The time; infinity if too many rows were never written.
+        end: Until when rows that were never written have waited, seconds since 1970.
     """
     waited, rows = [], []
     for source, sink in copies:
-        waited.append(sink.reached(source.rows) - source.at_s)
+        waited.append(np.minimum(sink.reached(source.rows), end) - source.at_s)
         rows.append(np.diff(source.rows, prepend=0.0))
     times, weights = np.concatenate(waited), np.concatenate(rows)
     order = np.argsort(times)

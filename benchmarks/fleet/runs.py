@@ -163,7 +163,7 @@ def measured(pipeline: Pipeline, load: Load, copies: Sequence[Copy], drivers: Se
         "node_seconds_vs_optimum": used / optimum,
         "moves_per_period": ordered([*before, *during]) / len(load.rates),
         "overloaded_node_periods": overloads(load.rates, node, NODE_ROWS_PER_S),
-        "latency_p95_s": latency_s(steps, 0.95),
+        "latency_p95_s": latency_s(steps, 0.95, time.time()),
         "rows_lost": found.lost,
         "rows_doubled": found.doubled,
     }

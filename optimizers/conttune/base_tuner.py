@@ -81,7 +81,7 @@ class BaseTuner(Generic[OptionsT]):
             sizings += of_job
         if self.scales_together:
             size = partial(self._sizings, current, before)
-            sizings = list(planned_together(scaled_together(sizings, each, size), each, size))
+            sizings = list(planned_together(scaled_together(sizings, each, size), each, ratios, size))
         learned = {"apps": apps, "edges": ratios_to_json(ratios)} if ratios else {"apps": apps}
         return proposal(self.name, within_budget(sizings, signals, current)), learned
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from millrace.model.contingency import Contingency
 from millrace.model.signals import Signals
 from millrace.optimizers.conttune.messages import Reason, count, message, number
+from millrace.optimizers.conttune.ratios import Ratios
 from millrace.optimizers.conttune.sizing import Sizing
 
 AHEAD = 1.25
@@ -37,7 +38,7 @@ def scaled_together(
     linked = {app for edge in each[0].edges for app in (edge.producer, edge.consumer)}
     of_app = {signals.apps[0].app: signals for signals in each}
     return [
-        _following(sizing, size(_faster(of_app[sizing.operator.app], AHEAD)))
+        _following(sizing, size(_faster(of_app[sizing.operator.app])))
         if not sizing.changes and sizing.need is not None and sizing.operator.app in linked
         else sizing
         for sizing in sizings
@@ -45,7 +46,10 @@ def scaled_together(
 
 
 def planned_together(
-    sizings: Sequence[Sizing], each: Sequence[Signals], size: Callable[[Signals], Sequence[Sizing]]
+    sizings: Sequence[Sizing],
+    each: Sequence[Signals],
+    ratios: Ratios,
+    size: Callable[[Signals], Sequence[Sizing]],
 ) -> Sequence[Sizing]:
     """Return sizings whose plans for a higher rate contain the slots of the apps that get these rows next.
 
@@ -54,6 +58,7 @@ def planned_together(
     Args:
         sizings: The sizings of all apps.
         each: Each app's signals, those that feed others first.
+        ratios: Learned rows that an app receives per row that another takes in.
         size: Returns the sizings of one app for its signals.
     """
     if len(each) < 2 or not any(line.above_rows_per_s for s in sizings for line in s.contingencies):
@@ -61,11 +66,12 @@ def planned_together(
     of_app, targets = {signals.apps[0].app: signals for signals in each}, {s.operator.app: s.target for s in sizings}
 
     def others(line: Contingency, upper: float, need: float | None) -> Mapping[str, int]:
-        if line.above_rows_per_s is None or not need:
+        if line.above_rows_per_s is None or need is None:
             return {}
-        more, found = max(0.0, max(AHEAD * line.above_rows_per_s, upper) / need - 1.0), dict[str, int]()
-        for app, share in _shares(line.app, each).items():
-            ahead = size(_faster(of_app[app], 1.0 + share * more))
+        more, found = max(0.0, AHEAD * line.above_rows_per_s - need, upper - need), dict[str, int]()
+        for app, rows in _received(line.app, each, ratios).items():
+            now = of_app[app].apps[0].arrival_rows_per_s
+            ahead = () if now is None else size(_at(of_app[app], now + rows * more))
             if len(ahead) == 1 and ahead[0].target > targets.get(app, ahead[0].target):
                 found[app] = ahead[0].target
         return found
@@ -77,22 +83,28 @@ def planned_together(
     return [replace(s, contingencies=whole(s.contingencies, s.need)) if s.contingencies else s for s in sizings]
 
 
-def _shares(app: str, each: Sequence[Signals]) -> Mapping[str, float]:
-    """Return the share of their rows that other apps get from an app, directly or through others, 0..1, by app."""
-    shares = {app: 1.0}
+def _received(app: str, each: Sequence[Signals], ratios: Ratios) -> Mapping[str, float]:
+    """Return the rows that other apps get per row that an app takes in, directly or through others, by app."""
+    received = {app: 1.0}
     for name in (signals.apps[0].app for signals in each):
-        into = [edge for edge in each[0].edges if edge.consumer == name and edge.producer in shares]
-        if into and name != app:
-            shares[name] = min(1.0, sum(edge.share * shares[edge.producer] for edge in into))
-    return {name: share for name, share in shares.items() if name != app}
+        into = [(edge.producer, name) for edge in each[0].edges if edge.consumer == name and edge.producer in received]
+        if name != app and any(edge in ratios for edge in into):
+            received[name] = sum(ratios[edge].mean * received[edge[0]] for edge in into if edge in ratios)
+    return {name: rows for name, rows in received.items() if name != app}
 
 
-def _faster(signals: Signals, factor: float) -> Signals:
+def _faster(signals: Signals) -> Signals:
     (app,) = signals.apps
     mean, recent = (
-        None if rate is None else factor * rate for rate in (app.arrival_rows_per_s, app.arrival_recent_rows_per_s)
+        None if rate is None else AHEAD * rate for rate in (app.arrival_rows_per_s, app.arrival_recent_rows_per_s)
     )
     return replace(signals, apps=(replace(app, arrival_rows_per_s=mean, arrival_recent_rows_per_s=recent),))
+
+
+def _at(signals: Signals, rate: float) -> Signals:
+    """Return signals of an app with another rate, rows per second."""
+    (app,) = signals.apps
+    return replace(signals, apps=(replace(app, arrival_rows_per_s=rate, arrival_recent_rows_per_s=rate),))
 
 
 def _following(sizing: Sizing, ahead: Sequence[Sizing]) -> Sizing:

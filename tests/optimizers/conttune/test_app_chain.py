@@ -240,12 +240,22 @@ def test_plan_for_more_arrival_contains_the_apps_that_get_the_rows_next() -> Non
     assert not any(line.others for line in plan if line.above_rows_per_s is None)
 
 
+def test_plan_made_while_nothing_arrives_contains_them_too() -> None:
+    counted = {"arrival_basis": ArrivalBasis.COUNTED}
+    tuner = create("flow", {})
+    busy, silent = (chain(*(app(name, rate, **counted) for name in NAMES)) for rate in (20.0, 0.0))
+    _, memory = tuner.propose(busy, deployed(*busy.apps), {})
+    plan = tuner.propose(silent, deployed(*silent.apps), memory)[0].contingencies
+    rates = [line for line in plan if line.above_rows_per_s is not None]
+    assert rates and all(set(line.others) == {"enrich", "count"} for line in rates)
+
+
 def test_plan_leaves_out_apps_that_get_few_of_the_rows_or_are_large_enough() -> None:
     counted = {"arrival_basis": ArrivalBasis.COUNTED}
     apart = chain(app("clean", 20.0, **counted), app("other", 20.0, **counted), links=())
     assert not any(line.others for line in ask(apart).contingencies)
-    share = Edge("clean", "count", 1.0, share=0.05)
-    few = chain(app("clean", 20.0, **counted), app("count", 20.0, **counted), links=(share,))
+    link = Edge("clean", "count", 0.2, share=0.05)
+    few = chain(app("clean", 20.0, **counted), app("count", 20.0, **counted), links=(link,))
     first = next(line for line in ask(few).contingencies if line.app == "clean")
     assert first.others == {}
     large = ask(chain(app("clean", 20.0, slots=2, **counted), app("count", 220.0, slots=8)))
