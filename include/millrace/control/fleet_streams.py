@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from millrace.control.fleet_batches import BATCHES, BEFORE, arrivals_by_period, reported
+from millrace.control.batch_history import HISTORY
+from millrace.control.fleet_arrivals import arrivals
 from millrace.control.fleet_costs import learned_costs
-from millrace.control.fleet_load import in_slots, waiting, whole
-from millrace.control.profile_signals import counts, taken_in
+from millrace.control.fleet_load import in_slots, places, waiting, whole
+from millrace.control.fleet_rows import BATCHES, Bools, FleetRows, Floats, Ints, read_rows
+from millrace.control.profile_signals import span, taken_in
 from millrace.fleet.discovery import Found, discover
 from millrace.fleet.topics import list_topics
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.store import Lake
 from millrace.model.admission import StreamCounts
 from millrace.model.spec import PipelineSpec
+
+BEFORE = timedelta(minutes=10)
+"""How long before a period rows are read: a row shows what arrived since the one before it."""
+LONGEST = timedelta(hours=2)
+"""Time ago from which periods are left out, if it is more than a few of them: hundreds of streams report often."""
 
 
 def found_streams(spec: PipelineSpec) -> Found:
@@ -50,7 +55,8 @@ def fleet_counts(
 
     If the spec does not say how many rows a node takes, the slots that they take are added. Every stream that exists
     counts as one row at least, so one without rows keeps its node. In periods in which a stream did not report, its
-    rows are None: its batch runs long, it fails, or its node has died.
+    rows are None: its batch runs long, it fails, or its node has died. Periods that are :data:`LONGEST` ago are left
+    out.
 
     Args:
         spec: The fleet.
@@ -63,50 +69,67 @@ def fleet_counts(
         most streams have not reported through a whole period: a first report shows no arrival.
     """
     period_s, wanted, lake = spec.stream_period_s, spec.admission, tables.lake
-    if period_s is None or wanted is None:
+    committed = lake.committed_at(BATCHES)
+    if period_s is None or wanted is None or committed is None or (after is not None and committed <= after):
         return None
-    since = now - timedelta(seconds=period_s * (wanted.periods + wanted.unfinished + 1))
-    known = taken_in(spec, tables)
-    if known is not None:
-        since = max(since, known - BEFORE)
-    found = counts(spec, tables, BATCHES, arrivals_by_period(spec, since, period_s), after, now)
-    if found is None:
+    version, known, period = lake.version(BATCHES), taken_in(spec, tables), timedelta(seconds=period_s)
+    begun = now - min(period * (wanted.periods + wanted.unfinished), max(LONGEST, 4 * period))
+    begun = begun if known is None else max(begun, known)
+    rows = read_rows(spec, lake, min(begun - BEFORE, now - HISTORY), now)
+    if rows is None:
         return None
-    found, exists, heard = _of_all(found, found_streams(spec).streams, spec, lake)
+    arrived = arrivals(rows)
+    stream, number, came = arrived.by_period(period_s)
+    newest = np.unique(number[number >= begun.timestamp() // period_s])[::-1]
+    first, end = span(wanted, newest[: wanted.periods + wanted.unfinished].tolist(), known, period_s)
+    if first >= end:
+        return None
+    since, until = (datetime.fromtimestamp(at * period_s, UTC) for at in (first, end))
+    found = StreamCounts(version, since, until, period_s, (), (), (), (), fleet=True)
+    here = (number >= first) & (number < end)
+    cells = stream[here], number[here] - first, came[here]
+    found, exists, heard = _of_all(found, found_streams(spec).streams, rows, cells)
     if known is None and exists.any() and np.median(heard[exists]) > found.periods - 1:
         return None
     if wanted.capacity is not None:
-        return replace(found, waiting=waiting(found, spec, lake, None))
-    costs = learned_costs(spec, lake, now)
+        return replace(found, waiting=waiting(found, rows, arrived, None))
+    costs = learned_costs(rows, now)
     if costs is None:
         return None
     new = exists & np.isinf(heard)
-    return replace(in_slots(found, spec, lake, costs, new), waiting=waiting(found, spec, lake, costs))
+    return replace(in_slots(found, spec, rows, costs, new), waiting=waiting(found, rows, arrived, costs))
 
 
 def _of_all(
-    found: StreamCounts, streams: tuple[str, ...], spec: PipelineSpec, lake: Lake
-) -> tuple[StreamCounts, NDArray[np.bool_], NDArray[np.float64]]:
-    """Return the counts of all streams as :func:`fleet_counts` describes them, which exist, and when each was heard."""
-    names = tuple(sorted({*found.stream, *streams}))
-    column = {name: at for at, name in enumerate(names)}
-    at = np.array(found.period, dtype=np.intp), np.array([column[found.stream[i]] for i in found.index], dtype=np.intp)
-    rows, told = np.zeros((found.periods, len(names))), np.zeros((found.periods, len(names)), dtype=bool)
-    rows[at], told[at] = np.array(found.rows, dtype=float), True
-    exists = np.isin(names, streams)
-    rows[-1, exists & (rows[-1] == 0)] = 1
-    heard = _first_heard(found, names, spec, lake)
-    silent = exists & ~told & (np.arange(found.periods)[:, None] >= heard)
-    rows[silent] = np.nan
+    empty: StreamCounts, exist: tuple[str, ...], rows: FleetRows, cells: tuple[Ints, Ints, Floats]
+) -> tuple[StreamCounts, Bools, Floats]:
+    """Return the counts of all streams as :func:`fleet_counts` describes them, which exist, and when each was heard.
+
+    Args:
+        empty: Counts without streams.
+        exist: Names of the streams that exist.
+        rows: What streams reported.
+        cells: Stream, period and rows of what arrived.
+
+    Returns:
+        The counts, which of their streams exist, shape (S,), and when each first reported, in periods, shape (S,);
+        infinite if it never did.
+    """
+    stream, period, came = cells
+    names = tuple(sorted({*(rows.names[at] for at in np.unique(stream)), *exist}))
+    place, shape = places(rows.names, names), (empty.periods, len(names))
+    counted, told = np.zeros(shape), np.zeros(shape, dtype=bool)
+    np.add.at(counted, (period, place[stream]), came)
+    told[period, place[stream]] = True
+    exists = np.isin(names, exist)
+    counted[-1, exists & (counted[-1] < 1)] = 1
+    heard, column = np.full(len(names), np.inf), place[rows.stream]
+    np.minimum.at(heard, column[column >= 0], rows.time[column >= 0])
+    heard = (heard - empty.since.timestamp()) / empty.period_s
+    silent = exists & ~told & (np.arange(shape[0])[:, None] >= heard)
+    counted[silent] = np.nan
     told[-1] |= exists
-    period, index = np.nonzero(told | silent)
-    found = replace(found, stream=names, period=tuple(period.tolist()), index=tuple(index.tolist()), fleet=True)
-    return replace(found, rows=whole(rows[period, index])), exists, heard
-
-
-def _first_heard(counts: StreamCounts, names: Sequence[str], spec: PipelineSpec, lake: Lake) -> NDArray[np.float64]:
-    """Return when each stream first reported, in periods, shape (S,); infinite if it never did."""
-    since = counts.since - BEFORE
-    sql = f"select stream, min(date_part('epoch', time)) as at from ({reported(spec, since)}) group by stream"  # noqa: S608
-    at = {row["stream"]: row["at"] for row in lake.rows(sql, BATCHES)}
-    return (np.array([at.get(name, np.inf) for name in names]) - counts.since.timestamp()) / counts.period_s
+    at, index = np.nonzero(told | silent)
+    counts = whole(counted[at, index])
+    found = replace(empty, stream=names, period=tuple(at.tolist()), index=tuple(index.tolist()), rows=counts)
+    return found, exists, heard

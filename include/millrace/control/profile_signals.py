@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.store import literal
+from millrace.lake.store import Lake, literal
 from millrace.model.admission import INGEST_OPTIMIZER, TAKEN_IN, StreamCounts
 from millrace.model.admission_spec import Admission
 from millrace.model.spec import PipelineSpec
@@ -35,44 +36,25 @@ def stream_counts(
     Returns:
         The counts; None if nothing new was measured, no new period is over, or the spec admits no streams.
     """
-    if spec.admission is None:
+    period_s = spec.stream_period_s
+    if spec.admission is None or period_s is None:
         return None
-    return counts(spec, tables, STREAMS, f"select * from streams where pipeline = {literal(spec.name)}", after, now)  # noqa: S608 - literal()
-
-
-def counts(
-    spec: PipelineSpec, tables: ControlTables, table: str, source: str, after: datetime | None, now: datetime
-) -> StreamCounts | None:
-    """Return what streams brought, as :func:`stream_counts` does, from any table.
-
-    Args:
-        spec: The pipeline, which admits streams.
-        tables: Memories of its optimizers, in the lake of its telemetry.
-        table: The table.
-        source: SQL whose rows have the start of a period (``time``), its ``stream`` and the ``rows`` that came.
-        after: End of the last evaluation (UTC).
-        now: The present (UTC).
-    """
-    lake, period_s, wanted = tables.lake, spec.stream_period_s, spec.admission
-    committed = lake.committed_at(table)
-    if wanted is None or period_s is None or committed is None or (after is not None and committed <= after):
+    lake = tables.lake
+    committed = lake.committed_at(STREAMS)
+    if committed is None or (after is not None and committed <= after):
         return None
-    version = lake.version(table)
-    of = f"from ({source}) where stream is not null"
-    newest = (
-        f"select distinct time {of} and time <= {literal(now)} order by time desc "
-        f"limit {wanted.periods + wanted.unfinished}"
-    )
-    times = [row["time"] for row in lake.rows(newest, table)]
-    begin, end = _span(wanted, times, taken_in(spec, tables), period_s)
+    version = lake.version(STREAMS)
+    of = f"pipeline = {literal(spec.name)} and stream is not null"
+    newest = [_number(time, period_s) for time in _periods(lake, of, spec, now)]
+    begin, end = span(spec.admission, newest, taken_in(spec, tables), period_s)
     if begin >= end:
         return None
     since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
     counts = lake.query(
-        "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost "
-        f"{of} and time >= {literal(since)} and time < {literal(until)} "
+        "select stream, time, sum(rows) as rows, count(*) - count(rows) as lost from streams "  # noqa: S608 - literals
+        f"where {of} and time >= {literal(since)} and time < {literal(until)} "
         "group by stream, time order by time, stream",
-        table,
+        STREAMS,
     )
     begun = counts["time"].cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64()).to_numpy()
     names, index = np.unique(counts["stream"].to_numpy().astype(str), return_inverse=True)
@@ -89,14 +71,31 @@ def counts(
     )
 
 
-def _span(wanted: Admission, times: list[datetime], taken_in: datetime | None, period_s: int) -> tuple[int, int]:
-    """Return the numbers of the first wanted period and of the one after the last; equal if there is none."""
-    over = times[wanted.unfinished :]
+def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[datetime]:
+    """Return the starts of the newest periods with rows, the newest first."""
+    wanted = spec.admission
+    most = wanted.periods + wanted.unfinished if wanted else 0
+    sql = (
+        f"select distinct time from streams where {of} and time <= {literal(now)} "  # noqa: S608 - literals
+        f"order by time desc limit {most}"
+    )
+    return [row["time"] for row in lake.rows(sql, STREAMS)]
+
+
+def span(wanted: Admission, newest: Sequence[int], taken_in: datetime | None, period_s: int) -> tuple[int, int]:
+    """Return the numbers of the first wanted period and of the one after the last; equal if there is none.
+
+    Args:
+        wanted: How many periods are wanted, and how many may still get rows.
+        newest: Numbers of the newest periods with rows, from 1970-01-01 UTC on, the newest first.
+        taken_in: Time up to which streams were taken in (UTC); None if they were not.
+        period_s: Length of a period, seconds.
+    """
+    over = newest[wanted.unfinished :]
     if not over:
         return 0, 0
-    end = _number(over[0], period_s) + 1
-    begun = over[-1] if taken_in is None else taken_in
-    return max(end - wanted.periods, _number(begun, period_s)), end
+    begun = over[-1] if taken_in is None else _number(taken_in, period_s)
+    return max(over[0] + 1 - wanted.periods, begun), over[0] + 1
 
 
 def _number(time: datetime, period_s: int) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from millrace.control.fleet_costs import StreamCosts, learned_costs
+from millrace.control.fleet_rows import read_rows
 from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
-from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
 from tests.include.control.fleet_node import Node, Stream, fleet_spec
 from tests.include.control.synthetic import START
@@ -29,9 +29,16 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def learned(lake: Lake, rows: Iterable[BatchMetrics], spec: PipelineSpec | None = None) -> StreamCosts:
+def known(lake: Lake, minutes: float = 10) -> StreamCosts | None:
+    """What is known so many minutes after the start."""
+    now = START + timedelta(minutes=minutes)
+    rows = read_rows(fleet_spec(), lake, START, now)
+    return None if rows is None else learned_costs(rows, now)
+
+
+def learned(lake: Lake, rows: Iterable[BatchMetrics]) -> StreamCosts:
     lake.append("telemetry/batches", [batch_row(row) for row in rows])
-    costs = learned_costs(spec or fleet_spec(), lake, START + timedelta(minutes=10))
+    costs = known(lake)
     assert costs is not None
     return costs
 
@@ -120,14 +127,14 @@ def test_other_apps_and_the_heartbeat_are_no_streams(lake: Lake) -> None:
     others = [replace(row, query="millrace-node") for row in rows] + [replace(row, app="totals") for row in rows]
     other = [replace(row, query="other", pipeline="another") for row in rows]
     lake.append("telemetry/batches", [batch_row(row) for row in [*others, *other]])
-    assert learned_costs(fleet_spec(), lake, START + timedelta(minutes=10)) is None
+    assert known(lake) is None
     assert learned(lake, rows).stream == ("s00",)
 
 
 def test_nothing_is_learned_without_recent_batches(lake: Lake) -> None:
-    assert learned_costs(fleet_spec(), lake, START) is None
+    assert known(lake) is None
     rows = [replace(row, durations_ms={}, rows_in=0) for row in Node(streams(1)).run(30)]  # markers
     lake.append("telemetry/batches", [batch_row(row) for row in rows])
-    assert learned_costs(fleet_spec(), lake, START + timedelta(minutes=1)) is None
+    assert known(lake) is None
     learned(lake, Node(streams(1)).run(30))
-    assert learned_costs(fleet_spec(), lake, START + timedelta(hours=1)) is None, "rows may cost something else by now"
+    assert known(lake, minutes=60) is None, "rows may cost something else by now"

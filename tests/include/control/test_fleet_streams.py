@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.fleet_batches import HEARTBEAT
+from millrace.control.fleet_rows import HEARTBEAT
 from millrace.control.fleet_streams import first_nodes, fleet_counts
 from millrace.control.launch import launch
 from millrace.control.messages import graph_problems
@@ -96,6 +96,21 @@ def test_rows_of_a_long_batch_arrived_evenly_and_the_next_batch_will_tell(
     found = rows(counts)
     assert [found.get(("a", period)) for period in range(9)] == [0, 100, 100, 100, 100, 10, None, None, None]
     assert [found["b", period] for period in range(1, 9)] == [10] * 8
+
+
+def test_stream_that_comes_back_to_a_driver_has_not_brought_what_the_other_one_read(
+    tmp_path: Path, tables: ControlTables
+) -> None:
+    spec = fleet(tmp_path, "a")
+    saw(tables, "a", 2, 100, 0)
+    saw(tables, "a", 8, 110, 1)
+    saw(tables, "a", 12, 0, 2, node="node1")
+    saw(tables, "a", 18, 500, 3, node="node1")
+    saw(tables, "a", 22, 700, 4)  # node0 counts on where it was
+    saw(tables, "a", 28, 720, 5)
+    saw(tables, "a", 32, 730, 6)
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=33))
+    assert counts is not None and rows(counts) == {("a", 0): 10, ("a", 1): 500, ("a", 2): 20}
 
 
 def test_source_that_does_not_count_brings_what_is_read(tmp_path: Path, tables: ControlTables) -> None:
