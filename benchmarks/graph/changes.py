@@ -46,7 +46,7 @@ def bad(versions: Sequence[Version], evaluations: Iterable[Decision], changes: S
         changes: When the rate changed, seconds since 1970.
     """
     found, measured = 0, [d.signals for d in evaluations if d.signals]
-    ends = [*(version.at for version in versions[1:]), float("inf")]
+    ends = [*(version.at for version in versions), float("inf")][1:]
     for version, next_at in zip(versions, ends, strict=True):
         end = min([next_at, *(change for change in changes if change > version.at)])
         within = [s for s in measured if version.at <= s.since.timestamp() and s.until.timestamp() <= end]

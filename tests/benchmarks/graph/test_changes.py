@@ -49,6 +49,10 @@ def test_size_is_too_small_if_its_last_evaluation_says_so() -> None:
     assert bad(version, [catching_up, evaluation(30, app("a", 50, 80), app("b", 90, 80))], []) == 1
 
 
+def test_fixed_size_is_never_too_small_as_nothing_chose_it() -> None:
+    assert bad([], [evaluation(20, app("a", 90, 80))], [15.0]) == 0
+
+
 def test_size_is_judged_at_the_rate_that_it_was_chosen_for() -> None:
     version, enough, later = [Version(10.0, {"a": 4, "b": 4})], app("b", 50, 80), app("a", 200, 80)
     evaluations = [evaluation(20, app("a", 50, 80), enough), evaluation(50, later, enough)]
