@@ -112,15 +112,16 @@ QUICK = Size(
 )
 
 
-def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resume: Path | None = None) -> list[Record]:
     """Measure all methods. Report failures and continue with the rest. If interrupted, return the figures so far.
 
     Args:
         quick: Few changes, and short streams; unless scenarios are named, only :data:`QUICK_SCENARIOS`.
         scenarios: Which of :data:`SCENARIOS`.
         seed: Seed of the random walk and of the kills.
+        resume: Folder with the runs of methods that have been measured before; None to measure all.
     """
-    size, attempts, records = QUICK if quick else WHOLE, Attempts(BENCH), list[Record]()
+    size, attempts, records = QUICK if quick else WHOLE, Attempts(BENCH, resume), list[Record]()
     chosen = QUICK_SCENARIOS if quick and scenarios is SCENARIOS else scenarios
     wanted = [scenario for scenario in SCENARIOS if scenario in chosen]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C

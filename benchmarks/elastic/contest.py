@@ -61,7 +61,7 @@ class Contest:
             runs: Receives each run when it ends: an interruption loses no finished run.
         """
         for method in methods:
-            run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method))
+            run = self.attempts.attempt(stream.name, method.name, partial(self._run, stream, method), Run)
             if run is not None:
                 runs[method.name] = run
 

@@ -82,15 +82,20 @@ WHOLE = Amount(periods=36, period_s=15.0, pieces=4, moves=50)
 QUICK = Amount(periods=12, period_s=15.0, pieces=1, moves=20)
 
 
-def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resume: Path | None = None) -> list[Record]:
     """Measure all methods. Report failures and continue with the rest. If interrupted, return the figures so far.
 
     Args:
         quick: Ours and fixed nodes on a short load; unless scenarios are named, only :data:`QUICK_SCENARIOS`.
         scenarios: Which of :data:`SCENARIOS`.
         seed: Seed of the streams, of the order of the methods, and of the kills.
+        resume: Folder with the runs of methods that have been measured before; None to measure all.
     """
-    amount, methods, attempts = QUICK if quick else WHOLE, list(QUICK_METHODS if quick else METHODS), Attempts(BENCH)
+    amount, methods, attempts = (
+        QUICK if quick else WHOLE,
+        list(QUICK_METHODS if quick else METHODS),
+        Attempts(BENCH, resume),
+    )
     chosen = QUICK_SCENARIOS if quick and scenarios is SCENARIOS else scenarios
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     random.Random(seed).shuffle(methods)  # noqa: S311 - what disturbs the machine hits different methods first
@@ -102,7 +107,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
             for scenario in (name for name in WORKLOADS if name in chosen):
                 rates = load_of(scenario, amount, seed)
                 for method in methods:
-                    measured = attempts.attempt(scenario, method.name, partial(run_load, cluster, rates, method))
+                    measured = attempts.attempt(scenario, method.name, partial(run_load, cluster, rates, method), Run)
                     if measured is not None:
                         runs.setdefault(scenario, {})[method.name] = measured
             found += _kills(cluster, attempts, amount, seed) if KILLS in chosen else []

@@ -67,15 +67,20 @@ WHOLE = Size((120, 150, 90), 50, 8.0)
 QUICK = Size((90, 110, 40), 25, 8.0)
 
 
-def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> list[Record]:
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resume: Path | None = None) -> list[Record]:
     """Measure all methods. Report failures and continue with the rest. If interrupted, return the figures so far.
 
     Args:
         quick: Ours and the cascade on a short load; unless scenarios are named, only :data:`QUICK_SCENARIOS`.
         scenarios: Which of :data:`SCENARIOS`.
         seed: Seed of the rows, of the order of the methods, and of the rates of a sequence.
+        resume: Folder with the runs of methods that have been measured before; None to measure all.
     """
-    size, methods, attempts = QUICK if quick else WHOLE, list(QUICK_METHODS if quick else METHODS), Attempts(BENCH)
+    size, methods, attempts = (
+        QUICK if quick else WHOLE,
+        list(QUICK_METHODS if quick else METHODS),
+        Attempts(BENCH, resume),
+    )
     chosen = QUICK_SCENARIOS if quick and scenarios is SCENARIOS else scenarios
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     random.Random(seed).shuffle(methods)  # noqa: S311 - what disturbs the machine hits different methods first
@@ -91,7 +96,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
                 found = runs.setdefault(scenario, {})
                 for method in methods:
                     work = partial(run_load, cluster, workload, load, method, size.period_s, seed)
-                    measured = attempts.attempt(scenario, method.name, work)
+                    measured = attempts.attempt(scenario, method.name, work, Run)
                     if measured is not None:
                         found[method.name] = measured
     except KeyboardInterrupt:

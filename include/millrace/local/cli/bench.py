@@ -33,8 +33,9 @@ def bench_names() -> list[str]:
 def bench_module(name: str) -> ModuleType:
     """Import a benchmark.
 
-    It has ``run(quick) -> list[Record]``. ``run`` may also take ``seed``, ``rivals`` and ``scenarios``, a subset of the
-    module's ``SCENARIOS`` (names, or a mapping from names to the scenario in their records). An optional
+    It has ``run(quick) -> list[Record]``. ``run`` may also take ``seed``, ``rivals``, ``resume`` (a folder) and
+    ``scenarios``, a subset of the module's ``SCENARIOS`` (names, or a mapping from names to the scenario in their
+    records). An optional
     ``report(records)`` formats the records for a terminal.
     """
     package = (REPO / "benchmarks" / name).is_dir()
@@ -53,6 +54,11 @@ def bench_module(name: str) -> ModuleType:
     type=click.Path(path_type=Path),
     help="Also write the records to this file, or to this folder with one file per scenario. Replaces older records.",
 )
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    help="Keep each method's run in this folder, and measure only those that it does not have of this commit and seed.",
+)
 def bench(
     name: str | None,
     quick: bool,
@@ -60,6 +66,7 @@ def bench(
     seed: int | None,
     no_rivals: bool,
     json_path: Path | None,
+    resume: Path | None,
 ) -> int | None:
     """Run the benchmark NAME and print its figures with their targets; without NAME, list the benchmarks.
 
@@ -82,8 +89,12 @@ def bench(
         record.read(json_path)
     measured = bench_module(name)
     choices = {**_choices(measured, name, scenarios, seed), **_rivals(measured, no_rivals)}
-    ensure_spark()
     when = _today_and_commit()
+    if resume is not None:
+        if "resume" not in inspect.signature(measured.run).parameters:
+            raise MillraceError("--resume", str(resume), f"none: {name} measures everything at once", "Leave it out.")
+        choices["resume"] = resume / "-".join((*when.split()[1:], "quick" if quick else "whole", str(seed or 0)))
+    ensure_spark()
     found = measured.run(quick, **choices)
     records = [replace(r, measured=when, seed=seed or 0) for r in found]
     # written first: if the report fails, the figures are safe

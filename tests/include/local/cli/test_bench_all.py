@@ -92,3 +92,8 @@ def test_file_of_another_kind_is_refused_and_kept(tmp_path: Path, content: str) 
 def test_all_without_a_file_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "all"]) == cli.BAD_INPUT
     assert "--json FILE" in capsys.readouterr().err
+
+
+def test_benchmark_that_cannot_be_resumed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "latency", "--resume", "runs"]) == cli.BAD_INPUT
+    assert "--resume" in capsys.readouterr().err
