@@ -87,6 +87,8 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
         "ceiling": count(context.ceiling or context.now, noun),
         "low": str(context.bounds.min_slots),
         "high": str(context.bounds.max_slots),
+        "min_key": context.bounds.min_key,
+        "max_key": context.bounds.max_key,
         "ran": str(context.ran),
         "arrives": _arrives(context),
     }

@@ -69,7 +69,7 @@ class Reason(StrEnum):
 
 _ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
 _THEN = "{then} can sustain {ability} rows/s ({utilisation} % used)."
-_MAXIMUM = "slots.max allows no more than {high}; raise it to scale up."
+_MAXIMUM = "{max_key} allows no more than {high}; raise it to scale up."
 
 MESSAGES: Mapping[Reason, str] = {
     Reason.BINARY_LIFTING: "{now} cannot keep up, and backpressure hides the arrival rate. Trying {then}.",
@@ -85,8 +85,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
     "sustain {ability} rows/s and {drains} (goal: {catch_up} s).",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}. {_THEN}{{pays}}",
-    Reason.OUT_OF_BOUNDS: "The deployment has {now}, but slots.min and slots.max allow {low} to {high}. Changing to "
-    "{then}, whatever the load.",
+    Reason.OUT_OF_BOUNDS: "The deployment has {now}; allowed are {low} ({min_key}) to {high} ({max_key}). Changing "
+    "to {then}, whatever the load.",
     Reason.BACKPRESSURE_STARTS_HERE: "{now} backpressured the upstream {pressed} % of the time. Changing to {then}.",
     Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} had no backpressure and only {busy} % busy time. Changing to {then}.",
     Reason.RANDOM_TRIAL: f"{_ARRIVES}. The smallest size that is enough is not known yet; trying {{then}}, chosen at "
@@ -102,7 +102,7 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}. Fewer might not keep up.",
     Reason.DOES_NOT_PAY: f"{_ARRIVES}. {{lower}} would be enough, but would save only about {{saved}} slot-seconds "
     "until the next rise; scaling down and up again costs {cost}.",
-    Reason.AT_MINIMUM: f"{_ARRIVES}. Fewer are not allowed (slots.min: {{low}}).",
+    Reason.AT_MINIMUM: f"{_ARRIVES}. Fewer are not allowed ({{min_key}}: {{low}}).",
     Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}. The proposed change of size is less than {{threshold}} %, which is "
     "too small to act on.",
     Reason.STEP_SUFFICED: f"{_ARRIVES}. The last step was enough, and the load has not changed since.",

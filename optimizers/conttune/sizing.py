@@ -206,6 +206,8 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         "then": count(target, "slot"),
         "low": str(bounds.min_slots),
         "high": str(bounds.max_slots),
+        "min_key": bounds.min_key,
+        "max_key": bounds.max_key,
         "arrives": arrival_phrase(choice.operator.arrival_basis, number(choice.rate), choice.operator.span_s),
         "ability_now": number(choice.ability),
         "utilisation_now": percent(utilisation(choice.rate, choice.ability)),

@@ -37,6 +37,7 @@ def joined(
     measured: Mapping[str, Measured],
     current: Deployment | None,
     contents: Mapping[int, Deployment | None],
+    now: datetime,
 ) -> Signals:
     """Return the Signals of several apps as those of their pipeline.
 
@@ -48,10 +49,11 @@ def joined(
         measured: Each app that has reported, at least one, by name.
         current: The newest Deployment.
         contents: The Deployments that ran, by version.
+        now: The present (UTC).
     """
     by_app = {name: app.signals for name, app in measured.items()}
     rows = {name: app.rows for name, app in measured.items()}
-    bounds = spec.bounds_by_app()
+    bounds = spec.bounds_by_app(now)
     each = list(by_app.values())
     newest = max(each, key=lambda signals: signals.until)
     observations = dict.fromkeys(observation for signals in each for observation in signals.observations)

@@ -92,7 +92,7 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
         raise NotReady(f"{spec.name}: no telemetry newer than version {cursor.telemetry_version}")
     reading = _Reading(spec.name, tables, cursor, now, version)
     if not spec.apps:
-        return with_budget(_of_app(spec, reading).signals, spec, tables)
+        return with_budget(_of_app(spec, reading).signals, spec, tables, now)
     each: dict[str, Measured] = {}
     silent: list[NotReady] = []
     for name, of_app in spec.app_specs.items():
@@ -109,13 +109,13 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
             del each[name]
     ran = {app.signals.deployment_version for app in each.values()}
     contents = {number: tables.deployments.get(spec.name, number) for number in ran}
-    signals = joined(spec, each, reading.current, contents)
+    signals = joined(spec, each, reading.current, contents, now)
     if spec.fleet is not None:
         counts, down = fleet_counts(spec, tables, cursor.until, now), down_nodes(spec, tables, reading.changes, now)
         signals = replace(
             signals, streams=None if counts is None else replace(counts, down=down), fixed=spec.fleet.node_names
         )
-    return with_budget(signals, spec, tables)
+    return with_budget(signals, spec, tables, now)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         apps=(app,),
         observations=observations,
         objective=_objective(spec, history),
-        bounds=spec.bounds_contract(),
+        bounds=spec.bounds_contract(now),
         settling=settling,
         partition_loads=None
         if spec.placement is None

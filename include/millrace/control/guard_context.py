@@ -118,7 +118,7 @@ def guard_context(
     return GuardContext(
         now=now,
         current=current,
-        bounds=spec.bounds_by_app(),
+        bounds=spec.bounds_by_app(now),
         limits=spec.guards,
         max_per_hour=spec.objective.max_reconfigurations_per_hour,
         history=history,

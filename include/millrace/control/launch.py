@@ -157,9 +157,9 @@ def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
 
 
 def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | None) -> None:
-    if sized is not None and slots not in sized.bounds_contract():
-        allowed = str(sized.bounds_contract())
-        raise MillraceError("slots", slots, allowed, f"Choose within the bounds, or widen them in {sized.name}'s spec.")
+    if sized is not None and slots not in (allowed := sized.bounds_contract(datetime.now(UTC))):
+        remedy = f"Choose within the bounds, or widen them in {sized.name}'s spec."
+        raise MillraceError("slots", slots, str(allowed), remedy)
     if slots is not None and roll_back_to is not None:
         remedy = "A rollback also restores the slots; leave slots out."
         raise MillraceError("roll_back_to", roll_back_to, "only without slots", remedy)
@@ -175,7 +175,8 @@ def _content(spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str,
     first = described(spec)
     before: Mapping[str, AppDeployment] = latest.apps if latest else {}
     # keep the slots that adaptation found, unless the spec's bounds have moved
-    kept = {name: bounds.level(before[name].slots) for name, bounds in spec.bounds_by_app().items() if name in before}
+    allowed = spec.bounds_by_app(datetime.now(UTC))
+    kept = {name: bounds.level(before[name].slots) for name, bounds in allowed.items() if name in before}
     slots = {**kept, **forced}
     apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
     if latest is None:

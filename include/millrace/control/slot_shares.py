@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from millrace.control.fair_shares import Claim, fair_shares
 from millrace.lake.control_tables import ControlTables
@@ -21,21 +22,22 @@ from millrace.model.spec import PipelineSpec
 QUOTA = "guards.max_total_slots"
 
 
-def with_budget(signals: Signals, spec: PipelineSpec, tables: ControlTables) -> Signals:
+def with_budget(signals: Signals, spec: PipelineSpec, tables: ControlTables, now: datetime) -> Signals:
     """Return signals with the slots that the pipeline may take, by its own budget and by the quota of all.
 
     Args:
         signals: The pipeline's.
         spec: The pipeline.
         tables: Its control tables.
+        now: The present (UTC).
     """
-    share, own = share_of(spec, tables), None if spec.budget is None else spec.budget.slots
+    share, own = share_of(spec, tables, now), None if spec.budget is None else spec.budget.slots
     if share is not None and (own is None or share < own):
         return replace(signals, budget=share, budget_key=QUOTA, priority=spec.priority)
     return replace(signals, budget=own, priority=spec.priority)
 
 
-def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
+def share_of(spec: PipelineSpec, tables: ControlTables, now: datetime) -> int | None:
     """Return the most slots that a pipeline may take; None without a quota.
 
     Its own need counts as all slots that its bounds allow: the share is what it may have if it wants that much.
@@ -43,11 +45,12 @@ def share_of(spec: PipelineSpec, tables: ControlTables) -> int | None:
     Args:
         spec: The pipeline.
         tables: Its control tables.
+        now: The present (UTC).
     """
     quota = spec.guards.max_total_slots
     if quota is None:
         return None
-    by_app, standby = spec.bounds_by_app(), frozenset[str]() if spec.fleet is None else spec.fleet.standby
+    by_app, standby = spec.bounds_by_app(now), frozenset[str]() if spec.fleet is None else spec.fleet.standby
     bounds, most = list(by_app.values()), sum(allowed.max_slots for allowed in by_app.values())
     least = sum(allowed.min_slots for name, allowed in by_app.items() if name not in standby)
     claims = {spec.name: Claim(most, spec.priority, least, _step(bounds))}

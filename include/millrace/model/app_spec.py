@@ -8,11 +8,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from millrace.model.schedule import Window
 from millrace.model.spec_base import NAME, Count, Strict
 
 AppName = Annotated[str, Field(pattern=NAME)]
 SHARED = ("join", "admission", "profile", "placement", "partitioning")
 """Sections that work on the one app of their pipeline."""
+
+
+class AppSlots(Strict):
+    """Slots of one app; what it leaves out comes from `slots` at the top level."""
+
+    min: Count | None = Field(None, description="Minimum")
+    max: Count | None = Field(None, description="Maximum")
+    start: Count | None = Field(None, description="Number at the first start")
+    schedule: tuple[Window, ...] | None = Field(None, description="Times with other bounds")
 
 
 class AppSection(Strict):
@@ -21,7 +31,7 @@ class AppSection(Strict):
     script: str | None = Field(None, description="PySpark script, absolute or relative to the spec's folder")
     args: tuple[str, ...] | None = Field(None, description="Arguments of the script")
     submit: dict[str, Any] | None = Field(None, description="Keys of `submit` that differ; so of `conf` and `env`")
-    slots: dict[Literal["min", "max", "start"], Count] | None = Field(None, description="Keys of `slots` that differ")
+    slots: AppSlots | None = Field(None, description="Keys of `slots` that differ")
     executor: dict[Literal["cores", "memory_mb"], Annotated[int, Field(ge=1)]] | None = Field(
         None, description="Keys of `executor` that differ"
     )

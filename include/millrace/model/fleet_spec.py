@@ -106,7 +106,7 @@ def with_nodes(raw: Mapping[str, Any]) -> dict[str, Any]:
         fleet = Fleet.model_validate(raw["fleet"])
     except ValidationError:
         return {"script": "", **raw}  # the errors are reported when the whole spec is read
-    size = dict.fromkeys(("min", "max", "start"), fleet.node.slots)
+    size = {**dict.fromkeys(("min", "max", "start"), fleet.node.slots), "schedule": ()}
     node = {"script": str(FLEET_NODE), "slots": size, "memory_mb": fleet.node.memory_mb, "submit": {"conf": FAIR}}
     admission = dict(raw.get("admission") or {})
     if fleet.node.capacity is not None:

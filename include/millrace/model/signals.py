@@ -280,11 +280,15 @@ class Bounds:
         min_slots: Fewest, >= 1, a multiple of ``step``.
         max_slots: Most, >= ``min_slots``, a multiple of ``step``.
         step: Tasks that an executor runs at once, >= 1: slots are multiples of it.
+        min_key: Spec key that sets the fewest.
+        max_key: Spec key that sets the most.
     """
 
     min_slots: int = 1
     max_slots: int = 8
     step: int = 1
+    min_key: str = "slots.min"
+    max_key: str = "slots.max"
 
     def __contains__(self, slots: object) -> bool:
         """Return whether an app may have this number of slots."""

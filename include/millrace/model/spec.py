@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -149,10 +150,11 @@ class PipelineSpec(Strict):
     def _slots_are_whole_executors(self) -> Self:
         if self.apps:
             return self  # each app is checked with its own keys
-        step = self.bounds_contract().step
-        if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start)):
+        step = self.slot_step
+        windows = [n for window in self.slots.schedule for n in (window.min, window.max) if n is not None]
+        if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start, *windows)):
             of = "executor.cores" if task_cpus(self.submit.conf) == 1 else "executor.cores / spark.task.cpus"
-            raise ValueError(f"slots: min, max and start must be multiples of {of}, {step}")
+            raise ValueError(f"slots: min, max and start must be multiples of {of}, {step}; also in schedule")
         return self
 
     @model_validator(mode="after")
@@ -212,11 +214,10 @@ class PipelineSpec(Strict):
         loop = cycle({name: section.reads for name, section in self.apps.items()})
         if loop:
             raise ValueError(f"apps.{loop[0]}.reads: {' reads '.join(reversed(loop))}; leave one of them out")
-        specs = self.app_specs.values()
-        for key in ("min", "start"):
-            least = sum(getattr(spec.slots, key) for spec in specs)
-            if self.budget is not None and self.budget.slots < least:
-                raise ValueError(f"budget.slots: at least {least}, the sum of the apps' slots.{key}")
+        slots = [spec.slots for spec in self.app_specs.values()]
+        for key, of in (("min", [own.highest_min for own in slots]), ("start", [own.start for own in slots])):
+            if self.budget is not None and self.budget.slots < sum(of):
+                raise ValueError(f"budget.slots: at least {sum(of)}, the sum of the apps' slots.{key}")
         return self
 
     @property
@@ -374,15 +375,24 @@ class PipelineSpec(Strict):
         """Return the objective as the optimizers see it."""
         return Objective(**self.objective.model_dump())
 
-    def bounds_by_app(self) -> Mapping[str, Bounds]:
-        """Return the bounds of each of its apps, by name."""
-        return {name: spec.bounds_contract() for name, spec in self.app_specs.items()}
+    def bounds_by_app(self, now: datetime | None = None) -> Mapping[str, Bounds]:
+        """Return the bounds of each of its apps, by name, as :meth:`bounds_contract` does."""
+        return {name: spec.bounds_contract(now) for name, spec in self.app_specs.items()}
 
-    def bounds_contract(self) -> Bounds:
-        """Return the bounds of its one app as the optimizers see them."""
+    def bounds_contract(self, now: datetime | None = None) -> Bounds:
+        """Return the bounds of its one app as the optimizers see them.
+
+        Args:
+            now: A time, with a time zone; None for the widest bounds of all times.
+        """
+        allowed = self.slots.widest if now is None else self.slots.at(now)
+        return Bounds(allowed.min, allowed.max, self.slot_step, allowed.min_key, allowed.max_key)
+
+    @property
+    def slot_step(self) -> int:
+        """Slots of one executor of its one app, >= 1: slots are multiples of it."""
         size = self.executor_size
-        step = 1 if size is None else tasks_at_once(size.cores, self.submit.conf)
-        return Bounds(self.slots.min, self.slots.max, step)
+        return 1 if size is None else tasks_at_once(size.cores, self.submit.conf)
 
 
 def resolve_script(script: str, folder: Path) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from millrace.model.master import EMBEDDED
 from millrace.model.master import PATTERN as MASTER
+from millrace.model.schedule import Range, Window, overlap, range_at
 from millrace.model.spec_base import Adapted, Strict
 
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
@@ -49,6 +51,38 @@ class Executor(Strict):
 
 class Slots(Adapted):
     """Bounds of the app's slots, and their number at the first start."""
+
+    schedule: tuple[Window, ...] = Field((), description="Times with other bounds, by cron expressions and time zone")
+
+    @model_validator(mode="after")
+    def _windows_fit(self) -> Self:
+        for index, window in enumerate(self.schedule):
+            least = self.min if window.min is None else window.min
+            most = self.max if window.max is None else window.max
+            if least > most:
+                raise ValueError(f"schedule.{index}: min, {least}, is more than max, {most}; set both in the window")
+        found = overlap(self.schedule, datetime.now(UTC))
+        if found is not None:
+            first, second, at = found
+            both = f"windows {first} and {second} are both open at {at:%Y-%m-%d %H:%M} {at.tzinfo}"
+            raise ValueError(f"schedule: {both}; let one end before the other starts")
+        return self
+
+    def at(self, now: datetime) -> Range:
+        """Return the slots that are allowed at a time."""
+        return range_at(Range(self.min, self.max), self.schedule, now)
+
+    @property
+    def highest_min(self) -> int:
+        """The most slots that a minimum ever asks for."""
+        return max((self.min, *(window.min for window in self.schedule if window.min is not None)))
+
+    @property
+    def widest(self) -> Range:
+        """The fewest and the most slots that are ever allowed."""
+        least = (window.min for window in self.schedule if window.min is not None)
+        most = (window.max for window in self.schedule if window.max is not None)
+        return Range(min((self.min, *least)), max((self.max, *most)))
 
 
 class ObjectiveSpec(Strict):

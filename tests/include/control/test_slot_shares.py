@@ -55,30 +55,30 @@ def evaluated(
 
 
 def test_pipeline_without_a_quota_has_no_share(tables: ControlTables) -> None:
-    assert share_of(spec("a", None), tables) is None
-    assert with_budget(signals(app_signals(2, 10.0, None)), spec("a", None), tables).budget is None
+    assert share_of(spec("a", None), tables, NOON) is None
+    assert with_budget(signals(app_signals(2, 10.0, None)), spec("a", None), tables, NOON).budget is None
 
 
 def test_slots_that_others_do_not_need_are_left_to_it(tables: ControlTables) -> None:
     evaluated(tables, "b", 3)
     evaluated(tables, "c", 4)
-    assert share_of(spec("a"), tables) == 17
+    assert share_of(spec("a"), tables, NOON) == 17
 
 
 def test_first_come_does_not_keep_everything(tables: ControlTables) -> None:
     evaluated(tables, "a", 1)
     evaluated(tables, "b", 19, wanted=20)
     evaluated(tables, "c", 4, wanted=9)
-    assert [share_of(spec(name), tables) for name in "abc"] == [8, 14, 11]
+    assert [share_of(spec(name), tables, NOON) for name in "abc"] == [8, 14, 11]
     evaluated(tables, "a", 1, wanted=20, minute=1)
-    assert [share_of(spec(name), tables) for name in "abc"] == [8, 8, 8]
+    assert [share_of(spec(name), tables, NOON) for name in "abc"] == [8, 8, 8]
 
 
 def test_shares_follow_the_priorities_and_fill_the_quota(tables: ControlTables) -> None:
     evaluated(tables, "a", 10, wanted=20)
     evaluated(tables, "b", 10, wanted=20)
     evaluated(tables, "c", 4, wanted=20, priority=2)
-    shares = [share_of(spec(name, priority=2 if name == "c" else 1), tables) for name in "abc"]
+    shares = [share_of(spec(name, priority=2 if name == "c" else 1), tables, NOON) for name in "abc"]
     assert shares == [6, 6, 12]
 
 
@@ -87,7 +87,7 @@ def test_shares_settle_after_three_evaluations_and_the_quota_holds(tables: Contr
     slots = {"a": 20, "b": 2, "c": 2}
     for minute in range(3):
         for name in wanted:
-            share = share_of(spec(name, priority=priority[name]), tables)
+            share = share_of(spec(name, priority=priority[name]), tables, NOON)
             assert share is not None
             others = sum(n for other, n in slots.items() if other != name)
             slots[name] = min(wanted[name], share, 24 - others)
@@ -100,26 +100,26 @@ def test_slots_that_no_executor_could_use_go_to_the_others(tables: ControlTables
     pairs = {"executor": {"cores": 2, "memory_mb": 512}, "slots": {"min": 2, "max": 20, "start": 2}}
     evaluated(tables, "a", 2, wanted=20, bounds=Bounds(2, 20, 2))
     evaluated(tables, "b", 2, wanted=20)
-    shares = share_of(spec("a", 15, **pairs), tables), share_of(spec("b", 15), tables)
+    shares = share_of(spec("a", 15, **pairs), tables, NOON), share_of(spec("b", 15), tables, NOON)
     assert shares in ((8, 7), (6, 9))
 
 
 def test_pipeline_that_was_never_evaluated_keeps_its_slots(tables: ControlTables) -> None:
     tables.deployments.commit(replace(spec("b").first_deployment()), None)
-    assert share_of(spec("a"), tables) == 20
+    assert share_of(spec("a"), tables, NOON) == 20
 
 
 def test_minimums_above_the_quota_leave_its_own_minimum(tables: ControlTables) -> None:
     evaluated(tables, "b", 20)
-    assert share_of(spec("a", 2, slots={"min": 2, "start": 2}), tables) == 2
+    assert share_of(spec("a", 2, slots={"min": 2, "start": 2}), tables, NOON) == 2
 
 
 def test_smaller_of_budget_and_share_counts_and_is_named(tables: ControlTables) -> None:
     evaluated(tables, "b", 20, wanted=20)
-    seen = with_budget(signals(app_signals(2, 10.0, None)), spec("a", priority=3), tables)
+    seen = with_budget(signals(app_signals(2, 10.0, None)), spec("a", priority=3), tables, NOON)
     assert (seen.budget, seen.budget_key, seen.priority) == (18, QUOTA, 3)
     apps = {"apps": {"x": {"script": "x.py"}, "y": {"script": "y.py"}}, "budget": {"slots": 5}}
-    seen = with_budget(signals(app_signals(2, 10.0, None)), spec("a", **apps), tables)
+    seen = with_budget(signals(app_signals(2, 10.0, None)), spec("a", **apps), tables, NOON)
     assert (seen.budget, seen.budget_key) == (5, "budget.slots")
 
 
@@ -128,4 +128,4 @@ def test_fleet_claims_at_least_the_nodes_that_always_run(tables: ControlTables) 
     nodes = {"nodes": {"min": 1, "max": 4, "start": 1}}
     evaluated(tables, "b", 3, 3)
     of = PipelineSpec.model_validate({"name": "f", "fleet": {**fleet, **nodes}, "guards": {"max_total_slots": 6}})
-    assert share_of(of, tables) == 3, "six slots for two equal pipelines, one of which could have eight"
+    assert share_of(of, tables, NOON) == 3, "six slots for two equal pipelines, one of which could have eight"

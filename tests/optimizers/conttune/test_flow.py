@@ -243,6 +243,12 @@ def test_slots_when_outside_new_bounds_then_move_inside() -> None:
     assert outcome(ask(app_signals(1, 5.0, measured(1)), POWER, bounds=Bounds(3, 4)), 1) == (3, "out_of_bounds")
 
 
+def test_sentence_names_the_key_that_sets_the_bounds() -> None:
+    work = Bounds(3, 4, 1, "slots.schedule until 2013-07-01 20:00 UTC")
+    found = ask(app_signals(1, 5.0, measured(1)), POWER, bounds=work)
+    assert "allowed are 3 (slots.schedule until 2013-07-01 20:00 UTC) to 4 (slots.max)" in found.sentence
+
+
 def test_slots_measured_at_another_version_count_as_settling() -> None:
     seen = signals(app_signals(2, 900.0, measured(2)))
     assert create("flow", {}).propose(seen, deployment(4), {})[0].reason_code == "settling"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -28,7 +29,13 @@ def pipelines() -> int:
     console = Console()
     table = Table("pipeline", "mode", "slots", "evaluated every", "description", box=None)
     for spec in specs.values():
-        table.add_row(spec.name, spec.mode.value, str(spec.bounds_contract()), f"{spec.period_s:g} s", spec.description)
+        table.add_row(
+            spec.name,
+            spec.mode.value,
+            str(spec.bounds_contract(datetime.now(UTC))),
+            f"{spec.period_s:g} s",
+            spec.description,
+        )
     console.print(table, highlight=False)
     for problem in wrong:
         console.print(str(problem), style="red", highlight=False, soft_wrap=True)
