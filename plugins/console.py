@@ -105,6 +105,7 @@ def _overview() -> dict[str, Any]:
                 "newest": next(iter(tables.decisions.recent(name, 1)), None),
                 "waiting": pending(spec, tables, now) if spec else [],
                 "history": past[name],
+                "cost": spec.cost if spec else None,
                 "spark": spark(past[name]),
             }
         )

@@ -42,7 +42,7 @@ from millrace.model.placement_spec import Placement
 from millrace.model.profile_spec import Profile
 from millrace.model.signals import Bounds, Objective
 from millrace.model.spec_base import NAME, Strict
-from millrace.model.spec_sections import Executor, GuardsSpec, ObjectiveSpec, Quality, Slots, Submit, Tuner
+from millrace.model.spec_sections import Cost, Executor, GuardsSpec, ObjectiveSpec, Quality, Slots, Submit, Tuner
 from millrace.model.submit_conf import task_cpus, tasks_at_once
 from millrace.model.verification_spec import Verification
 
@@ -117,6 +117,7 @@ class PipelineSpec(Strict):
     partitioning: Partitioning | None = None
     admission: Admission | None = None
     join: Join | None = None
+    cost: Cost | None = None
     alerts: tuple[AlertChannel, ...] = Field((), description="Who is alerted, and of which events")
     apps: dict[AppName, AppSection] = Field(
         default_factory=dict, description="Several apps by name, each with its own driver, that feed each other"

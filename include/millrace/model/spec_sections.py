@@ -122,6 +122,19 @@ class GuardsSpec(Strict):
     max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota of slots over all pipelines")
 
 
+class Cost(Strict):
+    """What slots cost; the page and the report then show money beside core-hours."""
+
+    core_hour: float = Field(gt=0, description="Price of one slot for an hour")
+    currency: str = Field("", max_length=8, description="Shown after amounts, such as EUR")
+
+    def of(self, core_hours: float) -> str:
+        """Return the price of some core-hours, such as ``0.49 EUR``; below 0.01 with two significant digits."""
+        amount = core_hours * self.core_hour
+        shown = f"{amount:,.2f}" if amount >= 0.01 or amount == 0 else f"{amount:.2g}"
+        return f"{shown} {self.currency}".strip()
+
+
 class Quality(Strict):
     """Limits of the quality gate for telemetry."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.model.backtest import Backtest, BacktestSummary, ReplayedEvaluation
 from millrace.model.codec import to_plain
 from millrace.model.errors import MillraceError
+from millrace.model.spec_sections import Cost
 from millrace.reporting.mlflow_client import connect, experiment, line, metrics, params
 
 if TYPE_CHECKING:
@@ -97,11 +98,13 @@ def as_csv(backtest: Backtest) -> str:
     return out.getvalue()
 
 
-def totals(backtest: Backtest) -> Iterator[tuple[str, str, str]]:
-    """Yield the figures as rows of a table: name, what was done, what would have been done."""
+def totals(backtest: Backtest, cost: Cost | None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield the figures, with the price if it is known, as rows: name, what was done, what would have been done."""
     was, would = backtest.recorded, backtest.replayed
     yield "reconfigurations", f"{was.reconfigurations}", f"{would.reconfigurations}"
     yield "core-seconds", f"{was.core_s:,.0f}", f"{would.core_s:,.0f}"
+    if cost is not None:
+        yield "cost", cost.of(was.core_s / 3600), cost.of(would.core_s / 3600)
     yield "evaluations with too few slots", f"{was.under_provisioned}", f"{would.under_provisioned}"
     yield "most slots", f"{was.peak_slots}", f"{would.peak_slots}"
 

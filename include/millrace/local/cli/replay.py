@@ -19,6 +19,7 @@ from millrace.local.demo.labels import slots_text
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation
 from millrace.model.decision import Action
 from millrace.model.errors import MillraceError
+from millrace.model.spec_sections import Cost
 from millrace.pipelines.spec_yaml import parse
 
 PLACE = "MLFLOW_TRACKING_URI"
@@ -67,7 +68,7 @@ def replay(
     if as_json:
         click.echo(json.dumps({**plain(backtest), "mlflow_run_id": run_id}, indent=2))
     else:
-        _show(backtest, every, figure, run_id)
+        _show(backtest, every, figure, run_id, spec.cost)
 
 
 def parsed(options: Sequence[str]) -> dict[str, Any]:
@@ -127,7 +128,7 @@ def changed(evaluations: Sequence[ReplayedEvaluation]) -> list[ReplayedEvaluatio
     ]
 
 
-def figures(backtest: Backtest) -> Table:
+def figures(backtest: Backtest, cost: Cost | None = None) -> Table:
     """Return the totals as a table."""
     from millrace.reporting.replay_report import totals
 
@@ -135,7 +136,7 @@ def figures(backtest: Backtest) -> Table:
     rows.add_column("")
     rows.add_column("was done", justify="right")
     rows.add_column("would be", justify="right")
-    for row in totals(backtest):
+    for row in totals(backtest, cost):
         rows.add_row(*row)
     return rows
 
@@ -144,7 +145,7 @@ def _slots(result: EvaluationResult) -> str:
     return slots_text(result.slots, result.decided)
 
 
-def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | None) -> None:
+def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | None, cost: Cost | None) -> None:
     from millrace.reporting.replay_report import summary
 
     console, shown = Console(), backtest.evaluations if every else changed(backtest.evaluations)
@@ -164,7 +165,7 @@ def _show(backtest: Backtest, every: bool, figure: Path | None, run_id: str | No
             f"{len(backtest.evaluations) - len(shown)} evaluations without a change are hidden; --all shows them."
         )
     console.print()
-    console.print(figures(backtest), highlight=False)
+    console.print(figures(backtest, cost), highlight=False)
     console.print()
     console.print(summary(backtest), highlight=False, markup=False)
     if figure is not None:

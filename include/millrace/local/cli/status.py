@@ -24,11 +24,16 @@ from millrace.local.stack.services import addresses
 from millrace.model.codec import to_plain
 from millrace.model.decision import Reconfiguration
 from millrace.model.deployment import Deployment
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.app_views import HEADINGS, AppView, app_views, in_short, not_needed, slots_of
+from millrace.reporting.conditions import Condition, Truth, conditions
 from millrace.run_folder import driver_records
 from millrace.run_folder.discovery import python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord
+
+HEALTHY = {Truth.TRUE: "yes", Truth.FALSE: "no", Truth.UNKNOWN: ""}
+"""Cell of the condition Healthy."""
 
 
 @click.command()
@@ -92,7 +97,7 @@ def pipelines_status(home: Home) -> Status:
     if not pipelines:
         return Status({}, "\nNo pipeline was launched yet. Launch one: ./millrace trigger NAME")
     table = Table(title="Pipelines", title_justify="left", box=None)
-    for column in ("pipeline", "wanted", "driver", "last batch"):
+    for column in ("pipeline", "wanted", "driver", "last batch", "healthy"):
         table.add_column(column, no_wrap=True)
     table.add_column("last decision", overflow="fold")
     for pipeline in pipelines:
@@ -124,6 +129,7 @@ class PipelineStatus:
         changed: Changes of its spec and script that were not applied yet; None without changes.
         unreported: Why its changes are not logged to MLflow; None if they are.
         apps: Its apps if it has several, with what the last evaluation measured.
+        signals: What the last evaluation measured; None if none did.
     """
 
     wanted: Deployment
@@ -134,6 +140,13 @@ class PipelineStatus:
     changed: str | None = None
     unreported: ReportProblem | None = None
     apps: tuple[AppView, ...] = ()
+    signals: Signals | None = None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Its state as conditions."""
+        alive = any(driver.state not in ENDED for driver in self.drivers)
+        return conditions(self.wanted, alive=alive, change=self.change, problem=self.problem, signals=self.signals)
 
     def as_plain(self) -> dict[str, Any]:
         """Return the state as JSON-able types."""
@@ -141,6 +154,7 @@ class PipelineStatus:
             "running": self.wanted.running,
             "detached": self.wanted.detached,
             "finished": to_plain(self.wanted.finished),
+            "conditions": [to_plain(condition) for condition in self.conditions],
             "version": self.wanted.version,
             "slots": {name: app.slots for name, app in self.wanted.apps.items()},
             "join": to_plain(self.wanted.join),
@@ -155,7 +169,7 @@ class PipelineStatus:
         }
 
     def cells(self, now: datetime | None = None) -> list[str]:
-        """Return the state as a table row: pipeline, wanted, driver, last batch, last decision."""
+        """Return the state as a table row: pipeline, wanted, driver, last batch, health, last decision."""
         now = now or datetime.now(UTC)
         live = [d for d in self.drivers if d.state not in ENDED]
         named = len(self.wanted.apps) > 1
@@ -171,7 +185,8 @@ class PipelineStatus:
             sentence = (
                 f"{sentence} Changes have not been logged to MLflow since {since}: {self.unreported.problem}".strip()
             )
-        return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, sentence]
+        healthy = HEALTHY[self.conditions[-1].status]
+        return [self.wanted.pipeline, _told(self.wanted, now), drivers, last, healthy, sentence]
 
 
 def _told(wanted: Deployment, now: datetime) -> str:
@@ -214,8 +229,9 @@ def _pipeline_status(
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; apply it now: ./millrace trigger {wanted.pipeline}"
     unreported = tables.report_problems.current(wanted.pipeline)
-    apps = tuple(app_views(wanted, tables.decisions.last_signals))
-    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported, apps)
+    signals = tables.decisions.last_signals(wanted.pipeline)
+    apps = tuple(app_views(wanted, lambda _: signals))
+    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported, apps, signals)
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:

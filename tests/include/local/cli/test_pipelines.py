@@ -285,7 +285,7 @@ def test_status_of_a_stopped_pipeline_says_so_and_hides_earlier_failures(run: Ru
     assert made is not None
     DeploymentStore(run.lake).commit(replace(made, running=False, author="ada"), made.version)
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
-    assert status.cells(at(40))[4] == "Stopped by ada. Start it: ./millrace trigger delays"
+    assert status.cells(at(40))[-1] == "Stopped by ada. Start it: ./millrace trigger delays"
     assert circuit(status, home / "run" / "drivers").sentence == "It is stopped."
 
 
