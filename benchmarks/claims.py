@@ -57,6 +57,22 @@ LIVE = (
         judged={"rivals that are better": "better_rivals", "downtime": "downtime_s"},
     ),
     Claim(
+        "Core-seconds for four times the load and back, through a chain of three apps",
+        "./millrace bench graph --scenario step_x4",
+        *("graph", "step_x4", "flow", "core_seconds"),
+        rivals={
+            "one pipeline per app": ("cascade", "core_seconds"),
+            "fixed slots for the peak": ("fixed_peak", "core_seconds"),
+            "DS2 on the chain": ("ds2", "core_seconds"),
+            "ContTune on the chain, behind for 75 s": ("conttune", "core_seconds"),
+        },
+        judged={
+            "recovery vs one pipeline per app": "recover_vs_cascade",
+            "rivals that are better": "better_rivals",
+            "rows lost": "rows_lost",
+        },
+    ),
+    Claim(
         "Time from decision to new executor, 95th percentile",
         "./millrace bench latency",
         *("latency", "one more", "millrace", "decision to registered, p95"),

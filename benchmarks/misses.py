@@ -65,6 +65,12 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "elastic": {
         "step6": {"commit_to_decision_p95_s": "Executors, feed and evaluations share two cores."},
     },
+    "graph": {
+        "step_x4": {
+            "reconfigurations_of_step": "One decision sizes all apps; one of them gives back four slots after 67 s.",
+            "better_rivals": "A size that never ran gets room; DS2 chooses four slots, which are enough.",
+        }
+    },
     "soak": {"day": {"rss_ratio": "deltalake keeps about 80 KB per append through a newly opened table."}},
     "conttune": {
         "noise3": {STEPS: MEAN_HOLDS},
@@ -160,6 +166,11 @@ LOSSES = (
         "Batch time with hot keys, relative to Spark's defaults",
         ("placement", "skew", "batch_time_vs_wait_3s"),
         "albic",
+    ),
+    Loss(
+        "Rivals that keep the lag of a chain at a step for fewer core-seconds",
+        ("graph", "step_x4", "better_rivals"),
+        "flow",
     ),
     Loss(
         "Batch time on one host, relative to even placement",
