@@ -18,6 +18,7 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from millrace.model.deployment import BY_PERSON
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
@@ -117,7 +118,8 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
     """Return the optimizers that a spec asks for, by the names used in decisions.
 
     Raises:
-        MillraceError: If a name, an option or a value is unknown, or two contradict each other.
+        MillraceError: If a name, an option or a value is unknown, two contradict each other, or a field belongs to an
+            optimizer that the spec does not ask for.
     """
     tuner, options = spec.tuner_options
     sections = {
@@ -128,7 +130,12 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
         (PARTITION_OPTIMIZER, Role.PARTITIONING): spec.partitioning_options,
         (MEMORY_OPTIMIZER, Role.MEMORY): None if spec.executor_size is None else {},
     }
-    return {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
+    made = {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
+    for field, owner in spec.owners.items():
+        if owner not in {*made, BY_PERSON}:  # otherwise every proposal for the field would remain advice
+            remedy = f"Name an optimizer of this pipeline, or {BY_PERSON} to change the field by hand only."
+            raise MillraceError(f"owners.{field}", owner, ", ".join([*sorted(made), BY_PERSON]), remedy)
+    return made
 
 
 def problems(specs: Iterable[PipelineSpec]) -> list[MillraceError]:

@@ -31,7 +31,7 @@ def test_create_when_an_option_is_unknown_then_says_so() -> None:
         create("conttune", {"alfa": 3})
 
 
-def wanted(join: dict[str, Any] | None) -> Any:
+def wanted(join: dict[str, Any] | None, **owners: str) -> Any:
     return SimpleNamespace(
         name="p",
         tuner_options=("flow", {}),
@@ -40,6 +40,7 @@ def wanted(join: dict[str, Any] | None) -> Any:
         join_options=join,
         partitioning_options=None,
         executor_size=None,
+        owners=owners,
     )
 
 
@@ -52,6 +53,13 @@ def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
     wrong = {"capacity": 100, "window_s": 60.0, "options": {"tau1": 0.9}}
     (found,) = problems([wanted(wrong), wanted(None)])
     assert found.key == "p: join.options.tau0..tau3"
+
+
+def test_field_belongs_to_an_optimizer_of_the_pipeline_or_to_a_person() -> None:
+    assert set(all_of(wanted(None, slots="flow", memory_mb="person"))) == {"flow"}
+    (found,) = problems([wanted(None, slots="esj")])
+    assert (found.key, found.value, found.allowed) == ("p: owners.slots", "esj", "flow, person")
+    assert "by hand" in found.remedy
 
 
 def test_create_loads_no_heavy_library() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from millrace.control.evaluation import Request
 from millrace.model.decision import Memory, Proposal
-from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from millrace.model.deployment import BY_PERSON, BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
@@ -26,7 +26,7 @@ executors."""
 FAILED = "optimizer_failed"
 SPEC_CHANGED = "spec_changed"
 """Reason code of the proposal that takes over a newer spec or script; it names no fields."""
-PERSON, VERIFICATION = "person", BY_VERIFICATION
+PERSON, VERIFICATION = BY_PERSON, BY_VERIFICATION
 """Proposers other than optimizers: a person, and the verification that undoes changes that missed predictions."""
 
 

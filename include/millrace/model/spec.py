@@ -90,7 +90,7 @@ class PipelineSpec(Strict):
     tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
         default_factory=dict,
-        description="Optimizer that may change each field; by default memory_mb changes only by hand",
+        description="Optimizer that may change each field, or person: by hand only, like memory_mb by default",
     )
     mode: Mode = Field(Mode.ADVISE, description="Only advise changes, ask a person to approve them, or apply them")
     rescale: Mode = Field(Mode.APPROVE, description="The same for changes of max_parallelism, whatever the mode")
