@@ -2,7 +2,7 @@
 
 Skew is the rows of the worker with the most over the mean: a stage of a batch takes that many times longer than with
 equal work. Each evaluation adds the period's samples to older ones, whose weight halves in ``half_life_s``, and plans a
-map from the one in use (water-filling). It is proposed if
+map: by water-filling from the one in use, or as published. It is proposed if
 
     skew now - skew then >= least_gain + move_cost * share of the rows that move + sqrt((N - 1) / rows sampled)
 
@@ -17,12 +17,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from millrace.model.deployment import PARTITION_MAP
 from millrace.model.key_map import HOT_KEYS, KEY_GROUPS, PARTITION_OPTIMIZER, KeyMap, KeySample
+from millrace.model.paper_hash import paper_hash
 from millrace.model.partitioning import PartitionMap, Sketch, expanded, hashed_sketch, hot_keys, shortened, skew
 from millrace.model.waterfill import waterfill
 from millrace.optimizers.api import Change, Deployment, Memory, Options, Proposal, Signals
@@ -35,9 +36,11 @@ MOST_WORKERS = 4096
 
 
 class PartitionOptions(Options):
-    """When a map is replaced.
+    """How a map is made, and when it is replaced.
 
     Attributes:
+        method: ``waterfill`` moves few rows from the map in use; ``paper_hash`` is the published method, which takes no
+            account of it.
         half_life_s: Time in which the weight of older samples halves, seconds, > 0.
         least_gain: Least fall of the skew that is worth a new map, >= 0.
         move_cost: Further fall that it must bring per share of the rows that move, >= 0: workers that keep something
@@ -46,6 +49,7 @@ class PartitionOptions(Options):
 
     section: ClassVar[str] = "partitioning.options"
 
+    method: Literal["waterfill", "paper_hash"] = "waterfill"
     half_life_s: float = Field(300.0, gt=0)
     least_gain: float = Field(0.1, ge=0)
     move_cost: float = Field(0.1, ge=0)
@@ -79,7 +83,7 @@ class PartitionMaps:
     """Re-plans the maps of keys to workers.
 
     Args:
-        options: When a map is replaced.
+        options: How a map is made, and when it is replaced.
     """
 
     Options = PartitionOptions
@@ -108,7 +112,9 @@ class PartitionMaps:
         deployed, sketch, workers = current.partitioning.get(sample.name), seen.sketch, sample.workers
         fits = deployed is not None and (deployed.columns, deployed.key_groups) == (sample.columns, KEY_GROUPS)
         before = expanded(deployed) if fits and deployed is not None else _by_hash(workers)
-        after = waterfill(sketch, workers, hot_keys(sketch, workers), before)
+        hot = hot_keys(sketch, workers)
+        is_published = self.options.method == "paper_hash"
+        after = paper_hash(sketch, workers, hot) if is_published else waterfill(sketch, workers, hot, before)
         plan = _Plan(sample, seen.rows, before, after, sketch, SKEWED)
         if before.workers != workers:
             return replace(plan, reason=OTHER_WORKERS)

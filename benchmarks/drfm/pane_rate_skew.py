@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.drfm.pane_assignment import RECENT, least_loaded, paper_rule, plain
 from benchmarks.record import Record
-from millrace.windows.panes.assignment import RECENT, least_loaded, paper_rule, plain
 
 WORKERS = 16
 PANES_PER_S = 4

@@ -27,7 +27,7 @@ YAML = """\
 name: traffic
 script: {scripts}/traffic.py
 args: ["--source={folder}/fixes", "--results={folder}/queues", "--checkpoint={folder}/checkpoint", "--wait-ms=0.1"]
-partitioning: {{options: {{half_life_s: 10}}}}
+partitioning: {{options: {{method: {method}, half_life_s: 10}}}}
 submit:
   master: local
   conf: {{spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}}
@@ -78,12 +78,16 @@ def found(results: Path) -> Counter[tuple[datetime, str]]:
 
 
 @pytest.mark.slow
-def test_map_follows_the_cars_while_the_query_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "least"), [("waterfill", 2), ("paper_hash", 1)])
+def test_map_follows_the_cars_while_the_query_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, least: int
+) -> None:
+    """Maps of the published method leave more skew, so a second one may not be worth the change."""
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     source, results = tmp_path / "fixes", tmp_path / "queues"
     table = SourceTable(source, SCHEMA, FIXES.content)
-    text = YAML.format(scripts=PACKAGE / "pipelines" / "examples" / "traffic", folder=tmp_path)
+    text = YAML.format(scripts=PACKAGE / "pipelines" / "examples" / "traffic", folder=tmp_path, method=method)
     lake = Lake(tmp_path / "lake")
 
     def followed() -> list[int | None]:
@@ -92,10 +96,10 @@ def test_map_follows_the_cars_while_the_query_runs(tmp_path: Path, monkeypatch: 
 
     with adapting(tmp_path / "traffic.yaml", text) as pipeline, ExitStack() as feed:
         feed.enter_context(feeding(table))
-        pipeline.until(lambda: len({revision for revision in followed() if revision}) >= 2)
+        pipeline.until(lambda: len({revision for revision in followed() if revision}) >= least)
         feed.close()
         until(lambda: is_table(results) and found(results) == expected(source), "every car in all its windows, once")
         maps = [c for d in pipeline.decisions for c in d.changes if c.field == PARTITION_MAP]
         print(*(d.sentence for d in pipeline.decisions), sep="\n")
-        assert len(maps) >= 2 and pipeline.deployment().partitioning["areas"].workers == 3
+        assert len(maps) >= least and pipeline.deployment().partitioning["areas"].workers == 3
         assert pipeline.changes == [], "nothing was restarted"

@@ -177,6 +177,10 @@ class TestPartitionMaps(OptimizerConformance):
     situations = keys()
 
 
+class TestPartitionMapsAsPublished(TestPartitionMaps):
+    section: ClassVar = {"method": "paper_hash"}
+
+
 def test_registry_contains_only_optimizers_that_the_suite_tests() -> None:
     suites = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, OptimizerConformance)]
     named = {getattr(suite, "name", None) for suite in suites} - {None}

@@ -64,6 +64,14 @@ def test_skewed_keys_get_a_map_that_ends_the_skew_and_says_so() -> None:
     )
 
 
+def test_published_method_splits_keys_by_frequency_and_leaves_more_skew() -> None:
+    published, _, after = asked(SKEWED, method="paper_hash")
+    assert published.reason_code == "keys_skewed" and "2 keys are split" in published.sentence
+    assert 1.01 < skew_of(after, SKEWED) < 1.99
+    _, _, again = asked(SHIFTED, after, {}, 60, method="paper_hash")
+    assert again.partitioning["areas"].hot == asked(SHIFTED, method="paper_hash")[2].partitioning["areas"].hot
+
+
 def test_map_in_use_stays_while_it_is_even_and_for_gains_that_are_too_small() -> None:
     _, kept, after = asked(SKEWED)
     stay, kept, _ = asked(SKEWED, after, kept, 60)

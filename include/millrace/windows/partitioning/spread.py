@@ -20,12 +20,12 @@ from pyspark.sql.types import (
 )
 
 from millrace.model.errors import MillraceError
+from millrace.model.paper_hash import paper_hash
 from millrace.model.partitioning import PartitionMap, Sketch
 from millrace.model.waterfill import waterfill
 from millrace.windows.aggregates.aggregate import Aggregate
 from millrace.windows.aggregates.plan import AggregationPlan
 from millrace.windows.partitioning.following import Followed
-from millrace.windows.partitioning.hashing import paper_hash
 from millrace.windows.partitioning.sketch import check_count, columns, hashed, keys, quoted, sketch
 
 WATERFILL, PAPER = "waterfill", "paper_hash"

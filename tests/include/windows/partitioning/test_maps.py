@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
+from millrace.model.ring import of_groups
 from millrace.windows.partitioning import PartitionMap, Sketch, plan
-from millrace.windows.partitioning.hashing import of_groups
 from millrace.windows.partitioning.sketch import canonical
 from tests.examples import examples
 

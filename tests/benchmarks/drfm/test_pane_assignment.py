@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.drfm.pane_assignment import Assignment, least_loaded, paper_rule, plain
 from millrace.model.errors import MillraceError
-from millrace.windows.panes.assignment import Assignment, least_loaded, paper_rule, plain
 
 RULES = (plain, paper_rule, least_loaded)
 SIZES = st.lists(st.floats(0, 1e4), max_size=60)
