@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from millrace.places import PACKAGE, REPO, SOURCES
+from millrace.places import PACKAGE, REPO
+from tests.source_tree import RIVALS, imported_modules, module_of, modules, sources
 
 INSIDE = {f"millrace.{path.stem}" for path in PACKAGE.iterdir() if not path.is_symlink()}
 """The rooms that lie in include/millrace itself."""
 OPTIMIZERS, PLUGINS, JOBS = "millrace.optimizers", "millrace.plugins", "millrace.jobs"
-RIVALS = "millrace_rivals"
 
 # room -> other rooms of the repo that it may import
 MAY_IMPORT = {
@@ -74,29 +73,11 @@ CLOCK_AND_FILES = {"time", "pathlib", "os", "io", "subprocess", "socket", "shuti
 # built-in pipelines' scripts are users' programs: they know nothing of Millrace, except libraries that work alone
 USERS_SCRIPTS = (PACKAGE / "pipelines" / "scripts", PACKAGE / "pipelines" / "examples")
 LIBRARIES = {"millrace.windows"}
-# set under Airflow's own name, imported only by Airflow
-NOT_OURS = {PACKAGE / "local" / "stack" / "airflow" / "airflow_local_settings.py"}
-
-
-def _sources() -> Iterator[Path]:
-    for top in (
-        PACKAGE,
-        SOURCES / RIVALS,
-        *(REPO / name for name in ("optimizers", "jobs", "plugins", "dags", "benchmarks")),
-    ):
-        yield from sorted(f for f in top.rglob("*.py") if f not in NOT_OURS)
 
 
 def _room(module: str) -> str:
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "millrace" else parts[0]
-
-
-def _module(path: Path) -> str:
-    if path.is_relative_to(SOURCES):
-        return ".".join(path.relative_to(SOURCES).with_suffix("").parts)
-    name = ".".join(path.relative_to(REPO).with_suffix("").parts)
-    return name if name.startswith("benchmarks") else f"millrace.{name}"
 
 
 def _imports(path: Path) -> set[str]:
@@ -113,9 +94,9 @@ def _imports(path: Path) -> set[str]:
 OURS = {"millrace", RIVALS, "benchmarks", "tests"}
 
 
-@pytest.mark.parametrize("path", list(_sources()), ids=lambda p: str(p.relative_to(REPO)))
+@pytest.mark.parametrize("path", list(sources()), ids=lambda p: str(p.relative_to(REPO)))
 def test_import_uses_only_allowed_rooms(path: Path) -> None:
-    room = _room(_module(path))
+    room = _room(module_of(path))
     if room == "millrace" or room == "millrace.__init__":
         return
     assert room in MAY_IMPORT, f"{room} is no package of docs/architecture.md: add it there, or move the file"
@@ -135,10 +116,10 @@ def test_import_uses_only_allowed_rooms(path: Path) -> None:
 def test_pure_rooms_import_no_clock_no_files_no_other_library(room: str) -> None:
     import sys
 
-    for path in (p for p in _sources() if _room(_module(p)) == room):
+    for path in (p for p in sources() if _room(module_of(p)) == room):
         for module in _imports(path):
             top = module.split(".")[0]
-            suite = {"pytest", "hypothesis"} if _module(path).startswith(SUITE) else set()
+            suite = {"pytest", "hypothesis"} if module_of(path).startswith(SUITE) else set()
             known = top in OURS or top in sys.stdlib_module_names or top in PURE[room] | suite
             assert known, f"{path}: {room} must not import {top}"
             if room in (OPTIMIZERS, RIVALS):
@@ -146,7 +127,7 @@ def test_pure_rooms_import_no_clock_no_files_no_other_library(room: str) -> None
 
 
 def test_files_are_never_called_utils() -> None:
-    names = {p.stem for p in _sources()}
+    names = {p.stem for p in sources()}
     assert not names & {"utils", "util", "helpers", "common", "misc"}
 
 
@@ -155,26 +136,9 @@ def test_jobs_folder_on_the_workers_path_hides_no_python_module() -> None:
     assert not hidden
 
 
-def _modules() -> dict[str, Path]:
-    return {_module(path).removesuffix(".__init__"): path for path in _sources()}
-
-
 def test_modules_import_each_other_without_cycles() -> None:
-    modules = _modules()
-    graph = {module: _imported_modules(path, modules) for module, path in modules.items()}
+    graph = {module: imported_modules(path, modules()) for module, path in modules().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"a circle: {' -> '.join(error.args[1])}")
-
-
-def _imported_modules(path: Path, modules: Container[str]) -> set[str]:
-    """The repo's modules that a file imports, including those for types and inside functions."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name if name in modules else node.module for name in inner}
-    return {name for name in names if name in modules}

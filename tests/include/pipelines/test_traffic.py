@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 
 from millrace.lake.deployments import DeploymentStore
@@ -123,6 +124,28 @@ def test_query_follows_another_map_while_it_runs_and_counts_every_car_once(
     assert made.keys() == wanted.keys() and len(made) > 500
     for key, (number, queued, kmh) in wanted.items():
         assert made[key][:2] == (number, queued) and made[key][2] == pytest.approx(kmh, rel=1e-9)
+
+
+@pytest.mark.spark
+def test_report_agrees_with_sparks_own_aggregates(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import functions as sf
+
+    monkeypatch.syspath_prepend(FOLDER)
+    report = importlib.import_module("traffic_report")
+    positions = spark.createDataFrame(pa.concat_tables(FIXES.second(number) for number in range(20)).to_pandas())
+    cars = positions.groupBy("area").agg(sf.count("*"), sf.sum((sf.col("speed") < 10).cast("long")))
+    assert sorted(map(tuple, report.queues(positions, 3).collect())) == sorted(map(tuple, cars.collect()))
+    windows = positions.groupBy(sf.window("at", "5 minutes", "1 minute")).agg(sf.count_distinct("area"))
+    assert sorted(map(tuple, report.areas(positions).collect())) == sorted(map(tuple, windows.collect()))
+
+    top, number, _ = max(map(tuple, cars.collect()), key=lambda of: of[1])
+    of_top = [row["speed"] for row in positions.where(sf.col("area") == top).orderBy("at", "row_id").collect()]
+    shown = [
+        (row["window"]["start"], row["kmh"]) for row in report.speeds(positions).where(f"area = '{top}'").collect()
+    ]
+    assert [start for start, _ in shown] == list(range(0, number - report.LAST + 1, report.STEP))
+    for start, kmh in shown:
+        assert kmh == pytest.approx(sum(of_top[start : start + report.LAST]) / report.LAST, rel=1e-9)
 
 
 def decided(spec: Any, current: Deployment, told: list[KeySample]) -> Deployment:
