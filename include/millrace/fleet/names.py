@@ -7,11 +7,7 @@ Long names continue in a folder inside the folder: its parent ends with ``~``, w
 
 from __future__ import annotations
 
-import re
 import string
-from pathlib import PurePosixPath
-
-from millrace.model.errors import MillraceError
 
 SAFE = frozenset(string.ascii_lowercase + string.digits + "-_.")
 NOT_FIRST = frozenset("_.")
@@ -19,7 +15,6 @@ NOT_FIRST = frozenset("_.")
 MARK = "~"
 LONGEST = 200
 """Longest name of one folder. File systems allow 255 bytes, and Spark adds a few to some files' names."""
-_PIECE = re.compile(r"(?:[a-z0-9_.-]|~[0-9a-f]{2})*")
 
 
 def folder_of(stream: str) -> str:
@@ -33,27 +28,6 @@ def folder_of(stream: str) -> str:
             unit = _unit(byte, first=True)
         pieces[-1] += unit
     return "/".join(pieces) or MARK
-
-
-def stream_of(folder: str) -> str:
-    """Return the stream whose checkpoint folder this is.
-
-    Args:
-        folder: Path relative to the fleet's folder of checkpoints.
-
-    Raises:
-        MillraceError: If :func:`folder_of` returns this folder for no stream.
-    """
-    text = "".join(piece.removesuffix(MARK) for piece in PurePosixPath(folder).parts)
-    if _PIECE.fullmatch(text):
-        name = re.sub(rb"~(..)", lambda found: bytes.fromhex(found[1].decode()), text.encode())
-        try:
-            stream = name.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            stream = None
-        if stream is not None and folder_of(stream) == folder:
-            return stream
-    raise MillraceError("checkpoint", folder, "a stream's folder", "Keep other folders out of the fleet's checkpoints.")
 
 
 def _unit(byte: int, *, first: bool) -> str:

@@ -49,7 +49,6 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
     values |= {name: dict(row.get(name) or {}) for name in _BATCH_MAPS}
     basis = row.get("arrival_basis")
     values["arrival_basis"] = None if basis is None else ArrivalBasis(basis)
-    values["sink"] = row.get("sink") or ""  # null in rows of drivers that did not write the column
     return BatchMetrics(**values)
 
 

@@ -22,9 +22,6 @@ from millrace.lake.table_schema import (
 GENERATION = ("generation", WHOLE, ">= 1", "start number of the driver; it only increases")
 PERIOD = "start of the period, in event time"
 
-LATER_COLUMNS = frozenset({"sources", "sink"})
-"""Columns added since 0.2.0. Drivers of earlier versions, which may keep running for long, do not write them."""
-
 TELEMETRY: dict[str, TableSchema] = {
     "telemetry/batches": table(
         "one committed micro-batch of one streaming query, or a marker if no batch ends for a while because nothing "

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,9 +25,7 @@ from millrace.lake.row_codec import (
     reconfiguration_from_row,
     reconfiguration_row,
 )
-from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake, to_arrow
-from millrace.lake.telemetry_schemas import LATER_COLUMNS
+from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
 from millrace.model.key_map import HotKey, KeySample
 from millrace.model.signals import Observation, Signals
@@ -128,20 +124,3 @@ def test_app_row_when_written_then_has_every_column(tmp_path: Path) -> None:
         "pipeline": "delays", "app": "delays", "time": time, "generation": 3, "cpu_ratio": None,
         "rss_bytes": 10**9, "up_s": 1.5, "host": "far", "date": time.date(),
     }  # fmt: skip
-
-
-def test_batches_of_drivers_that_wrote_no_lineage_have_an_empty_one(tmp_path: Path) -> None:
-    lake, time = Lake(tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
-    former = BatchMetrics("delays", "delays", "q", time, 1, 0, 1, 4, 10)
-    later = replace(former, batch_id=2, sources={"kafka:one": 10}, sink="path:/data/silver")
-    schema = TABLES["telemetry/batches"]
-    rows = to_arrow([batch_row(former)], schema).drop_columns(sorted(LATER_COLUMNS))
-    write_deltalake(str(lake.path("telemetry/batches")), rows, partition_by=list(schema.partition_by))
-
-    def read() -> list[BatchMetrics]:
-        found = lake.rows("select * from batches order by batch_id", "telemetry/batches")
-        return [batch_from_row(row) for row in found]
-
-    assert read() == [former]
-    lake.append("telemetry/batches", [batch_row(later)])
-    assert read() == [former, later]

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
 from millrace.lake.rows_since import NewRows, expected_types
-from millrace.lake.telemetry_schemas import LATER_COLUMNS
 from millrace.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def columns_frame(table: str, since: NewRows) -> pd.DataFrame:
     """Return one row per column of ``table``: its name, the type expected and the type found (null: missing)."""
     import pandas as pd
 
-    expected = {c: t for c, t in expected_types(table).items() if c in since.types or c not in LATER_COLUMNS}
+    expected = expected_types(table)
     return pd.DataFrame(
         {
             "column": [f"{table}.{column}" for column in expected],

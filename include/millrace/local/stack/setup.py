@@ -288,10 +288,8 @@ def _packages(run: Run) -> None:
     if _packages_done():
         return
     with step("Python packages"):
-        # an interrupted install may have left half a package, which no installer would notice; and removing
-        # pyspark-client, which former locks had, would remove files of pyspark
-        unsafe = INSTALLING.exists() or any(VENV.glob("lib/python*/site-packages/pyspark_client-*"))
-        fresh = unsafe or not python_env.usable(VENV)
+        # an interrupted install may have left half a package, which no installer would notice
+        fresh = INSTALLING.exists() or not python_env.usable(VENV)
         if fresh:
             python_env.discard(VENV)
         SHARE.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.control.evaluation import GateResult
-from millrace.control.quality import QualityGate, frames
+from millrace.control.quality import QualityGate
 from millrace.control.quality.docs import EVERY_S, DataDocs
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.row_codec import batch_row
-from millrace.lake.schemas import TABLES
-from millrace.lake.store import to_arrow
 from millrace.model.decision import Action, Outcome, Reconfiguration
 from millrace.model.protocols import Cursor
 from tests.include.control.world import NAME, NOON, World, batch, good_rows, world, write, write_app
@@ -205,18 +203,6 @@ def test_gate_when_a_column_is_missing_or_has_another_type_then_names_it(tmp_pat
     told = {r.row for f in result.failures for r in f.rows}
     assert "telemetry/batches.app" in told or "telemetry/batches.rows_in" in told
     assert any("telemetry/batches.rows_in has another type" in f.sentence for f in result.failures)
-
-
-def test_gate_when_a_driver_of_an_earlier_version_writes_then_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frames, "LATER_COLUMNS", frozenset({"arrival_basis"}))
-    w = world(tmp_path)
-    DeploymentStore(w.lake).commit(w.loop.spec.first_deployment(), None)
-    former = to_arrow(good_rows(1, 30, NOON), TABLES["telemetry/batches"]).drop_columns(["arrival_basis"])
-    write_deltalake(str(w.lake.path("telemetry/batches")), former, partition_by=["pipeline", "date"])
-    write_app(w.lake, NOON)
-    assert gate(w).passed
 
 
 @pytest.mark.parametrize(("empty", "sound"), [((40,), True), ((40, 41), False)])
