@@ -33,7 +33,7 @@ from millrace.model.deployment import (
 )
 from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.fleet_spec import Fleet, with_nodes
-from millrace.model.join import JOIN_OPTIMIZER, JoinDefinition
+from millrace.model.join import JOIN_OPTIMIZER
 from millrace.model.join_spec import Join
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.master import EMBEDDED, LOCAL
@@ -321,11 +321,6 @@ class PipelineSpec(Strict):
         if "sizing" in options:
             options["sizing"] = {"latency_s": self.objective.max_lag_s, **options["sizing"]}
         return options
-
-    @property
-    def join_definition(self) -> JoinDefinition | None:
-        """The join as its job gets it; None without a join."""
-        return None if self.join is None else self.join.definition
 
     @property
     def join_options(self) -> dict[str, Any] | None:

@@ -68,7 +68,7 @@ def refused(**changes: Any) -> str:
 
 
 def test_definition_in_short_form_is_completed() -> None:
-    made = spec().join_definition
+    made = Join.model_validate(GOOD).definition
     assert made == JoinDefinition(
         (
             JoinStream(
@@ -102,7 +102,7 @@ def test_first_deployment_contains_settings_and_the_definition() -> None:
     assert first.join == JoinSettings(2, 20, 0.0)
     one, given_join = first.apps["air"].args
     assert one == "--one" and given_join.startswith("--join=")
-    assert from_json(JoinDefinition, given_join.removeprefix("--join=")) == spec().join_definition
+    assert from_json(JoinDefinition, given_join.removeprefix("--join=")) == Join.model_validate(GOOD).definition
 
 
 def test_spec_with_a_join_implies_script_and_owners() -> None:
@@ -114,7 +114,7 @@ def test_spec_with_a_join_implies_script_and_owners() -> None:
     assert spec(script="mine.py").script == "mine.py"
     plain = PipelineSpec.model_validate({"name": "air", "script": "a.py"})
     assert not set(JOIN_FIELDS) & set(plain.field_owners)
-    assert (plain.join_definition, plain.join_options) == (None, None)
+    assert plain.join_options is None
     assert plain.first_deployment().join is None
 
 
@@ -201,9 +201,8 @@ def test_load_replaces_home_in_the_join(tmp_path: Path, monkeypatch: pytest.Monk
     assert "on:" in text
     path.write_text(text, encoding="utf-8")
     made = load(path, {"MILLRACE_HOME": "/somewhere"})
-    definition = made.join_definition
-    assert definition is not None and definition.results == "/somewhere/results"
-    assert definition.streams[0].source == "/somewhere/flights"
+    assert made.join is not None and made.join.definition.results == "/somewhere/results"
+    assert made.join.definition.streams[0].source == "/somewhere/flights"
     assert made.script == str(job)
     assert PipelineSpec.model_validate_json(made.model_dump_json()) == made
     path.write_text("name: air", encoding="utf-8")
