@@ -18,11 +18,10 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from millrace.model.deployment import BY_PERSON
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
-from millrace.model.spec import MEMORY_OPTIMIZER, PipelineSpec
+from millrace.model.spec import MEMORY_OPTIMIZER, PERSON, PipelineSpec
 
 GROUP = "millrace.optimizers"
 """Group of the entry points that are tuners."""
@@ -132,9 +131,9 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
     }
     made = {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
     for field, owner in spec.owners.items():
-        if owner not in {*made, BY_PERSON}:  # otherwise every proposal for the field would remain advice
-            remedy = f"Name an optimizer of this pipeline, or {BY_PERSON} to change the field by hand only."
-            raise MillraceError(f"owners.{field}", owner, ", ".join([*sorted(made), BY_PERSON]), remedy)
+        if owner not in {*made, PERSON}:  # otherwise every proposal for the field would remain advice
+            remedy = f"Name an optimizer of this pipeline, or {PERSON} to change the field by hand only."
+            raise MillraceError(f"owners.{field}", owner, ", ".join([*sorted(made), PERSON]), remedy)
     return made
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from millrace.control.evaluation import Request
 from millrace.model.decision import Memory, Proposal
-from millrace.model.deployment import BY_PERSON, BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
 from millrace.model.signals import Signals
-from millrace.model.spec import MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
+from millrace.model.spec import MEMORY_OPTIMIZER, PERSON, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
 FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER, PARTITION_OPTIMIZER)
 """Optimizers in the order they are asked. All others are tuners and come in between: placement must know the number of
@@ -26,8 +26,8 @@ executors."""
 FAILED = "optimizer_failed"
 SPEC_CHANGED = "spec_changed"
 """Reason code of the proposal that takes over a newer spec or script; it names no fields."""
-PERSON, VERIFICATION = BY_PERSON, BY_VERIFICATION
-"""Proposers other than optimizers: a person, and the verification that undoes changes that missed predictions."""
+VERIFICATION = BY_VERIFICATION
+"""Proposer that undoes changes that missed predictions."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 
 from millrace.control.change_results import THROUGHPUT, dead_drivers, since_s
 from millrace.control.guard_context import GuardContext
-from millrace.control.proposals import PERSON, VERIFICATION, Proposals
+from millrace.control.proposals import VERIFICATION, Proposals
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
 from millrace.model.gain import Gain
 from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, other_keys_are_hot
 from millrace.model.signals import AppSignals, Signals
-from millrace.model.spec import SPEC
+from millrace.model.spec import PERSON, SPEC
 from millrace.model.verification_spec import Verification
 
 HELD_FROM, HELD_TO = "held_from_rows_per_s", "held_to_rows_per_s"

@@ -22,8 +22,6 @@ JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by their names in changes."""
 BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY = "decision", "verification", "contingency"
 """Authors of versions that no person asked for: a Decision, one that undoes another, and a plan made ahead."""
-BY_PERSON = "person"
-"""Proposer of what a person forces, and owner of fields that only a person changes."""
 PARTITION_MAP = "partition_map"
 LIVE = (INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields whose changes never restart a driver: a feed, the running job or its agent follows them (tiers T0, T1)."""

@@ -50,6 +50,8 @@ MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
 """They size executors if an app has any, and place state partitions on them if the spec asks for it."""
 SPEC = "spec"
 """Owner of fields that no optimizer changes and that a Decision takes from the spec."""
+PERSON = "person"
+"""Owner of fields that only a person changes, and proposer of what a person forces."""
 STREAM_JOIN = Path(__file__).resolve().parents[1] / "jobs" / "stream_join.py"
 """Script of a pipeline that is a join."""
 
