@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, Param, XComArg, task
 
 from millrace.dags.builders.dag_defaults import dag_settings, longest_change, reconfigurations_asset, slots_params
 from millrace.model.spec import PipelineSpec
@@ -34,24 +34,34 @@ def build(spec: PipelineSpec) -> DAG:
         max_active_runs=1,
         **dag_settings("launch", pipeline=spec.name),
     ) as dag:
-
-        @task
-        def deploy(params: dict[str, Any], dag_run: Any) -> int:
-            from millrace.control.launch import launch
-            from millrace.wiring import control_tables, reconciler_for
-
-            with as_airflow():
-                author, tables = dag_run.triggering_user_name or "person", control_tables()
-                alive = reconciler_for(spec, tables).running()
-                return launch(spec, tables, **params, author=author, alive=alive).version
-
-        @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
-        def reconcile(version: int) -> list[str]:
-            from millrace.wiring import control_tables, reconciler_for
-
-            with as_airflow():
-                reconciler = reconciler_for(spec, control_tables(), airflow_secret)
-                return report_changes(reconciler.reconcile(), reconciler.problem())
-
-        reconcile(deploy())
+        add_tasks(spec)
     return dag
+
+
+def add_tasks(spec: PipelineSpec, *, form: bool = True) -> XComArg:
+    """Add the tasks that launch a pipeline to the DAG or group that is being defined, and return the last one.
+
+    Args:
+        spec: The pipeline.
+        form: Whether the DAG's params say what to launch; if not, it is launched as its spec says.
+    """
+
+    @task
+    def deploy(params: dict[str, Any], dag_run: Any) -> int:
+        from millrace.control.launch import launch
+        from millrace.wiring import control_tables, reconciler_for
+
+        with as_airflow():
+            author, tables = dag_run.triggering_user_name or "person", control_tables()
+            alive, wanted = reconciler_for(spec, tables).running(), params if form else {}
+            return launch(spec, tables, **wanted, author=author, alive=alive).version
+
+    @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
+    def reconcile(version: int) -> list[str]:
+        from millrace.wiring import control_tables, reconciler_for
+
+        with as_airflow():
+            reconciler = reconciler_for(spec, control_tables(), airflow_secret)
+            return report_changes(reconciler.reconcile(), reconciler.problem())
+
+    return reconcile(deploy())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
@@ -21,9 +22,9 @@ from tests.airflow_home import ROOT
 from tests.include.control.synthetic import App
 
 
-def run(dag_id: str, conf: dict[str, Any] | None = None) -> tuple[str, dict[str, str]]:
+def run(dag_id: str, conf: dict[str, Any] | None = None, folder: Path = ROOT / "dags") -> tuple[str, dict[str, str]]:
     """Run a DAG and return its state and its tasks' states, mapped tasks as ``task[name in the UI]``."""
-    dag = DagBag(ROOT / "dags").dags[dag_id]
+    dag = DagBag(folder).dags[dag_id]
     for task in dag.tasks:
         task.retry_delay = timedelta(0)
     done = dag.test(run_conf=conf)
