@@ -41,7 +41,7 @@ def test_day_is_low_at_both_ends_and_has_one_peak() -> None:
 
 
 def test_scenarios_last_at_most_an_hour() -> None:
-    around_s = 120  # start of 40 streams, rest of the rows, comparison
+    around_s = 120  # start of all streams, rest of the rows, comparison
     for workload in WORKLOADS:
         assert len(METHODS) * (bench.load_of(workload, bench.WHOLE, 0).length_s + around_s) <= 3600
 
