@@ -49,12 +49,13 @@ def add_tasks(spec: PipelineSpec, *, form: bool = True) -> XComArg:
     @task
     def deploy(params: dict[str, Any], dag_run: Any) -> int:
         from millrace.control.launch import launch
-        from millrace.wiring import control_tables, reconciler_for
+        from millrace.wiring import control_tables, first_join_workers, reconciler_for
 
         with as_airflow():
             author, tables = dag_run.triggering_user_name or "person", control_tables()
             alive, wanted = reconciler_for(spec, tables).running(), params if form else {}
-            return launch(spec, tables, **wanted, author=author, alive=alive).version
+            workers = first_join_workers(spec)
+            return launch(spec, tables, **wanted, author=author, alive=alive, join_workers=workers).version
 
     @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
     def reconcile(version: int) -> list[str]:

@@ -174,6 +174,20 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
     )
 
 
+def first_join_workers(spec: PipelineSpec) -> int | None:
+    """Return the workers that a pipeline's join needs for the rate its spec expects; None if it has or expects none.
+
+    Raises:
+        MillraceError: If an option of the join is unknown or out of range.
+    """
+    from millrace.optimizers.esj.options import JoinPolicy
+    from millrace.optimizers.esj.workers import start_workers
+
+    if spec.join is None or spec.join.expected_rows_per_s is None:
+        return None
+    return start_workers(JoinPolicy.read(spec.join_options or {}))
+
+
 def reconciler_for(
     spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None
 ) -> Reconciler | DelegatedReconciler:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,17 @@ def test_launch_resizes_the_named_app_of_several(lake: Lake, tmp_path: Path) -> 
     assert run("launch_tiny", {"running": False, "slots": 2})[0] == "failed"
     with pytest.raises(ParamValidationError, match="app"):
         run("launch_tiny", {"app": "third"})
+
+
+def test_launch_of_a_join_starts_the_workers_for_the_rate_it_expects(lake: Lake, tmp_path: Path) -> None:
+    launched(lake, running=False)
+    join = {
+        "streams": {"a": {"source": "a", "time": "t", "columns": ["k"]}},
+        "tasks": {"pairs": {"left": "a", "right": "a", "on": ["k"], "within_s": 60}},
+        **{"results": "r", "checkpoint": "c", "capacity": 100, "expected_rows_per_s": 3.0},
+    }
+    spec = {"name": "tiny", "submit": {"master": "local"}, "slots": {"max": 4, "start": 2}, "join": join}
+    (tmp_path / "specs" / "tiny.yaml").write_text(json.dumps(spec).replace('"on":', "on:"))
+    assert run("launch_tiny", {"running": False})[0] == "success"
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None and newest.join is not None and newest.join.workers == 5

@@ -29,6 +29,7 @@ def launch(
     roll_back_to: int | None = None,
     author: str = "person",
     alive: bool = True,
+    join_workers: int | None = None,
 ) -> Deployment:
     """Make what a person wants the pipeline's newest Deployment; safe to repeat: the same content makes no new version.
 
@@ -44,6 +45,7 @@ def launch(
         roll_back_to: A former version to restore as it was, running or not, instead of all the above.
         author: Person who wants it.
         alive: Whether a driver of the pipeline is alive.
+        join_workers: Workers that its join starts with, within the spec's bounds; None for the spec's number.
 
     Raises:
         Conflict: If other commits kept coming first; try again.
@@ -61,7 +63,7 @@ def launch(
         if latest is None and not running:
             remedy = f"{spec.name} was never launched, so there is nothing to stop."
             raise MillraceError("pipeline", spec.name, "a pipeline that was launched", remedy)
-        wanted = replace(_content(spec, latest, forced), running=running, author=author)
+        wanted = replace(_content(spec, latest, forced, join_workers), running=running, author=author)
         if latest is not None and _is_met(tables, wanted, latest, alive):
             return latest
         check_quota(wanted, in_use, quota)
@@ -171,8 +173,12 @@ def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive
     return not latest.running or (alive and tables.reconfigurations.given_up(latest) is None)
 
 
-def _content(spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str, int]) -> Deployment:
+def _content(
+    spec: PipelineSpec, latest: Deployment | None, forced: Mapping[str, int], join_workers: int | None
+) -> Deployment:
     first = described(spec)
+    if first.join is not None and join_workers is not None:
+        first = replace(first, join=replace(first.join, workers=join_workers))
     before: Mapping[str, AppDeployment] = latest.apps if latest else {}
     # keep the slots that adaptation found, unless the spec's bounds have moved
     allowed = spec.bounds_by_app(datetime.now(UTC))

@@ -40,6 +40,7 @@ from millrace.model.signals import Bounds, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.spec_sections import GuardsSpec
 from millrace.reporting.backtest import replay
+from millrace.wiring import first_join_workers
 from tests.include.control.recorded_run import DAY, App, Steady, launched, spec_of
 from tests.include.control.world import NAME, NOON, MemoryPlant, PassingGate, World, spec, world
 from tests.include.drivers.plant_of_doubles import DoublesPlant
@@ -223,6 +224,20 @@ def test_launch_keeps_a_joins_settings_within_bounds(tmp_path: Path) -> None:
     assert (narrow.version, narrow.apps, narrow.join) == (4, again.apps, JoinSettings(3, 30, 0.25))
     assert launch(spec(), ControlTables(lake)).join is None
     assert launch(joined(), ControlTables(lake)).join == JoinSettings(2, 10, 0.0)
+
+
+def test_first_launch_starts_the_workers_for_the_expected_rate(tmp_path: Path) -> None:
+    """Equation 2: 3 rows/s stay for 60 s, and workers for 100 tuples each are to be 40 % full."""
+    expecting = joined(expected_rows_per_s=3.0)
+    assert first_join_workers(joined()) is None and first_join_workers(spec()) is None
+    workers = first_join_workers(expecting)
+    assert workers == 5
+    lake = Lake(tmp_path)
+    first = launch(expecting, ControlTables(lake), join_workers=workers)
+    assert first.join == JoinSettings(5, 10, 0.0)
+    DeploymentStore(lake).commit(replace(first, join=JoinSettings(6, 10, 0.0)), 1)
+    assert launch(expecting, ControlTables(lake), join_workers=workers).join == JoinSettings(6, 10, 0.0)
+    assert first_join_workers(joined(expected_rows_per_s=2000.0)) == 6, "no more than the spec allows"
 
 
 def test_reconcile_of_a_join_change_starts_no_driver(
