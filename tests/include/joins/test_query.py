@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import StreamingQueryException
 
 from millrace.joins.query import start, write_modules
 from millrace.joins.router import sheds
@@ -129,7 +130,7 @@ def test_join_when_its_sources_get_versions_without_rows_then_loses_no_pair(
             rows = [row[:3] for row in batches[number]]
             times = pa.array([row[0] * 1_000_000 for row in rows], pa.timestamp("us", "UTC"))
             columns = dict(zip(("second", "id", "key"), zip(*rows, strict=True), strict=True))
-            write_deltalake(tmp_path / name, pa.table({**columns, "ts": times}), mode="append")
+            write_deltalake(tmp_path / name, pa.table({**columns, "ts": times}), mode="append", schema_mode="merge")
 
     def optimize() -> None:
         spark.sql(f"OPTIMIZE delta.`{tmp_path / 'r'}`")
@@ -137,27 +138,42 @@ def test_join_when_its_sources_get_versions_without_rows_then_loses_no_pair(
     def alter() -> None:
         spark.sql(f"ALTER TABLE delta.`{tmp_path / 's'}` SET TBLPROPERTIES ('of.a.test' = 'yes')")
 
-    write()
-    write()
-    query = start(spark, definition, lambda: JoinSettings(wanted[0], 10), lambda _, *each: plans.append(each))
-    steps = [  # the number of workers that the batch after the next one should have, and the trigger of the next one
-        (1, write),  # three workers plan to hand everything to the first
-        (1, optimize),  # the moves wait
-        (4, write),  # tuples are handed over
-        (2, alter),  # the hand-overs wait, and fewer workers should remain
-        (3, write),
-    ]
-    try:
+    def started() -> Any:
+        return start(spark, definition, lambda: JoinSettings(wanted[0], 10), lambda _, *each: plans.append(each))
+
+    def follow(steps: list[tuple[int, Callable[[], None]]]) -> None:
         for workers, step in steps:
             query.processAllAvailable()
             wanted[0] = workers
             step()
         query.processAllAvailable()
+
+    write()
+    write()
+    query = started()
+    try:
+        # the number of workers that the batch after the next one should have, and the trigger of the next one
+        follow(
+            [
+                (1, write),  # three workers plan to hand everything to the first
+                (1, optimize),  # the moves wait
+                (4, write),  # tuples are handed over
+                (2, alter),  # the hand-overs wait, and fewer workers should remain
+                (3, write),
+            ]
+        )
+        assert [bool(reports) for _, reports in plans] == [True, True, False, True, False, True]
+        assert plans[2][0].moves and plans[4][0].handed
+        # Delta ends a query whose source gets a column; the next start continues with what was on its way
+        spark.sql(f"ALTER TABLE delta.`{tmp_path / 'r'}` ADD COLUMNS (more string)")
+        with pytest.raises(StreamingQueryException, match="restart"):
+            query.awaitTermination()
+        wanted[0] = 1
+        query = started()
+        follow([(1, optimize), (4, write)])
     finally:
         query.stop()
-    assert [bool(reports) for _, reports in plans] == [True, True, False, True, False, True]
-    assert plans[2][0].moves and plans[4][0].handed
-    rows = {name: every(batches[:5]) for name, batches in coming.items()}
+    rows = {name: every(batches) for name, batches in coming.items()}
     assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
 
 
