@@ -16,15 +16,19 @@ SLOTS = 2
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Start a session and stop it again."""
+def spark_session(partitions: int = SLOTS) -> Iterator[SparkSession]:
+    """Start a session and stop it again.
+
+    Args:
+        partitions: Shuffle partitions.
+    """
     from pyspark.sql import SparkSession
 
     os.environ.update({k: v for k, v in environment().items() if k.startswith(("PYSPARK", "SPARK", "JAVA"))})
     conf = driver_submit_conf() | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(SLOTS),
+        "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "3g",
     }

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from benchmarks import parts
-from benchmarks.esj import block_size, block_vs_tuple, interleavings, policy, protocol_targets, sharing, spark_join
+from benchmarks.esj import (
+    block_size,
+    forwarding,
+    message_costs,
+    policy,
+    protocol_targets,
+    random_batches,
+    spark_join,
+)
 from benchmarks.esj.targets import TARGETS
 from benchmarks.parts import Part, undrawn
 from benchmarks.record import Record
@@ -14,9 +22,9 @@ from benchmarks.targets import judged
 PARTS = {
     "block_size": Part("block_size", block_size.records),
     "policy": Part("ramp6", policy.records),
-    "interleavings": Part("interleavings", interleavings.records),
-    "sharing": Part("sharing_4", undrawn(sharing.records)),
-    "block_vs_tuple": Part("block_vs_tuple", undrawn(block_vs_tuple.records)),
+    "random_batches": Part("random_batches", random_batches.records),
+    "messages": Part("messages_block_16", undrawn(message_costs.records)),
+    "forwarding": Part("forwarding_2", undrawn(forwarding.records)),
     "spark_join": Part("spark_join", undrawn(spark_join.records)),
 }
 SCENARIOS = parts.scenarios(PARTS)

@@ -17,10 +17,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import psutil
 import pyarrow.dataset as ds
 
 from benchmarks.drfm.session import SLOTS, spark_session
+from benchmarks.esj.processor_time import Meter
 from benchmarks.record import Record
 from millrace.local.feeds.nycflights import data_folder, flights
 from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
@@ -112,7 +112,7 @@ def _streams(count: int) -> dict[str, pd.DataFrame]:
 
 def _measured(spark: SparkSession, folder: Path, size: Size) -> Iterator[Record]:
     source = folder / "source"
-    methods: dict[str, Callable[[Path], list[_Meter]]] = {
+    methods: dict[str, Callable[[Path], list[Meter]]] = {
         "ours": lambda at: [_ours(spark, source, at, size.tasks)],
         "spark_join": lambda at: [_sparks(spark, source, at, task) for task in size.tasks],
     }
@@ -140,32 +140,9 @@ def _measured(spark: SparkSession, folder: Path, size: Size) -> Iterator[Record]
         yield Record("esj", size.scenario, name, "matches_different", wrong, "pairs", None, None, n, target, holds)
 
 
-class _Meter:
-    """Processor time of the process tree at the end of each batch of a stream with ``rows`` rows."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows, self.at = rows, list[float]()
-
-    def note(self) -> None:
-        self.at.append(_cpu_s())
-
-
-def _cpu_s() -> float:
-    total = 0.0
-    own = psutil.Process()
-    for process in (own, *own.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        # the daemon's time includes Python workers that have ended
-        total += times.user + times.system + (times.children_user + times.children_system) * (process != own)
-    return total
-
-
-def _cpu_us_per_tuple(meter: _Meter, size: Size) -> float:
+def _cpu_us_per_tuple(meter: Meter, size: Size) -> float:
     counted = meter.rows * (size.batches - 1) / size.batches
-    return 1e6 * (meter.at[size.batches - 1] - meter.at[0]) / counted
+    return 1e6 * (meter.cpu_s[size.batches - 1] - meter.cpu_s[0]) / counted
 
 
 def _read(spark: SparkSession, source: Path, stream: str) -> DataFrame:
@@ -173,14 +150,14 @@ def _read(spark: SparkSession, source: Path, stream: str) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(source / stream))
 
 
-def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ...]) -> _Meter:
+def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ...]) -> Meter:
     from millrace.joins.query import start
 
     streams = tuple(
         JoinStream(name, "", "time", {column: column for column in columns}) for name, columns in COLUMNS.items()
     )
     definition = JoinDefinition(streams, tasks, str(at / "results"), str(at / "checkpoint"), 1_000_000)
-    meter = _Meter(_rows(spark, source))
+    meter = Meter(_rows(spark, source))
     query = start(
         spark,
         definition,
@@ -193,11 +170,11 @@ def _ours(spark: SparkSession, source: Path, at: Path, tasks: tuple[JoinTask, ..
     return meter
 
 
-def _sparks(spark: SparkSession, source: Path, at: Path, task: JoinTask) -> _Meter:
+def _sparks(spark: SparkSession, source: Path, at: Path, task: JoinTask) -> Meter:
     left = _side(spark, source, task.left, "left")
     right = _side(spark, source, task.right, "right")
     joined = left.join(right, _condition(task))
-    meter = _Meter(_rows(spark, source))
+    meter = Meter(_rows(spark, source))
 
     def write(rows: DataFrame, batch_id: int) -> None:
         rows.write.mode("overwrite").parquet(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from millrace.atomic_file import write_atomically
 from millrace.joins.blocks import Block
-from millrace.joins.mp2pf.rules import resting_place
+from millrace.joins.forwarding_rule import resting_place
 from millrace.model.codec import from_json, to_json
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
@@ -39,9 +39,12 @@ class BatchPlan:
         batch_id: Spark's batch id, >= 0.
         settings: Workers, block size and shed ratio.
         clocks: Newest event time of each stream before the batch, microseconds since 1970; no entry without tuples.
-        sizes: Window tuples per worker, as if the moves were already made.
-        moves: Tuples to hand over at the end of the batch.
-        handed: Pairs (target, source) of workers with a hand-over at the end of the previous batch.
+        sizes: Window tuples per worker, as if the moves were already made; only if blocks are broadcast.
+        moves: Tuples to hand over at the end of the batch; only if blocks are broadcast.
+        handed: Pairs (target, source) of workers with a hand-over that the target has not acknowledged.
+        chain: Workers of the chain that blocks are passed along; 0 if blocks are broadcast.
+        rests: Window tuples per worker of the chain that entered on the left and on the right. Tuples on their way
+            count at their target.
     """
 
     batch_id: int
@@ -50,16 +53,25 @@ class BatchPlan:
     sizes: tuple[int, ...] = ()
     moves: tuple[Move, ...] = ()
     handed: tuple[tuple[int, int], ...] = ()
+    chain: int = 0
+    rests: tuple[tuple[int, int], ...] = ()
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """Return the workers that every new tuple must reach: those that keep new tuples or still hold old ones."""
+        """Return the workers that must take part in the batch: those that keep new tuples or still hold old ones."""
+        if self.chain:
+            return tuple(range(self.chain))
         old = {i for i, size in enumerate(self.sizes) if size}
         targets, sources = (t for t, _ in self.handed), (m.source for m in self.moves)
         return tuple(sorted({*range(self.settings.workers), *old, *targets, *sources}))
 
+    @property
+    def leaving(self) -> int | None:
+        """The last worker of a chain that is longer than wanted: it leaves at the end of the batch."""
+        return self.chain - 1 if self.chain > self.settings.workers else None
+
     def place(self, blocks: Sequence[Block]) -> list[int]:
-        """Return the worker that keeps each block, by the forwarding condition of MP-2PF.
+        """Return the worker that keeps each block if blocks are broadcast, by the forwarding condition of MP-2PF.
 
         Each worker computes this on its own, from the same blocks in the same order. The first stream enters the chain
         on the left, the other streams on the right.
@@ -163,14 +175,21 @@ class BatchPlans:
                 if int(old.name.split("-")[1]) < batch.batch_id - RETAINED:
                     old.unlink(missing_ok=True)
 
-    def begin(self, settings: JoinSettings) -> None:
+    def begin(self, first: BatchPlan) -> None:
         """Store the plan of the very first batch, unless a plan exists."""
         if not self._file(0).exists() and not any(self.folder.glob("terms-*")):
-            self.write(BatchPlan(0, settings))
+            self.write(first)
 
     def hand(self, batch_id: int, target: int, source: int, tuples: bytes) -> None:
-        """Store the tuples that a worker receives from another at the start of a batch."""
+        """Store the tuples that a worker receives from another at the start of a batch.
+
+        The file is also the copy that the source keeps until the target's report acknowledges the tuples.
+        """
         write_atomically(self._handed(batch_id, target, source), tuples, mode=None, key="checkpoint")
+
+    def hand_again(self, batch_id: int, target: int, source: int) -> None:
+        """Keep tuples that were not received in a batch for the next one."""
+        self.hand(batch_id + 1, target, source, self.handed(batch_id, target, source))
 
     def handed(self, batch_id: int, target: int, source: int) -> bytes:
         """Return the tuples that a worker receives from another at the start of a batch."""

@@ -82,6 +82,11 @@ class Kept:
         return not self.tuples.num_rows and not len(self.shed)
 
 
+def rows_of(sets: Mapping[int, Kept]) -> int:
+    """Return the number of tuples of several streams."""
+    return sum(kept.tuples.num_rows for kept in sets.values())
+
+
 def concat(sets: list[Kept]) -> Kept:
     """Combine several sets of one stream, at least one."""
     return Kept(pa.concat_tables([s.tuples for s in sets]), np.concatenate([s.shed for s in sets]))
@@ -135,21 +140,19 @@ class HandOver(NamedTuple):
 
     Attributes:
         source: Worker that hands them over.
-        tuples: Number of tuples.
-        content: The tuples, serialised.
+        left: Number of tuples that enter a chain on the left; all of them if blocks are broadcast.
+        right: Number of tuples that enter it on the right.
     """
 
     source: int
-    tuples: int
-    content: bytes
+    left: int
+    right: int = 0
 
     def write(self) -> bytes:
         """Serialise the hand-over."""
-        return struct.pack("<iq", self.source, self.tuples) + self.content
+        return struct.pack("<iqq", *self)
 
     @classmethod
     def read(cls, content: bytes) -> HandOver:
         """Restore a hand-over from :meth:`write`."""
-        head = struct.calcsize("<iq")
-        source, tuples = struct.unpack("<iq", content[:head])
-        return cls(source, tuples, content[head:])
+        return cls(*struct.unpack("<iqq", content))

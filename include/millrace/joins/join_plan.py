@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from millrace.model.errors import MillraceError
-from millrace.model.join import JoinDefinition, JoinSettings, JoinTask
+from millrace.model.join import MP2PF, JoinDefinition, JoinSettings, JoinTask
 
 TIME = "_time"
 """Event time of a tuple, microseconds since 1970."""
@@ -25,6 +25,8 @@ class JoinPlan:
         folder: Folder of the batch plans.
         keys: State key of each worker. Spark's hash maps each key to its own partition.
         numbers: Number of each stream by name, in the order of the definition.
+        sides: End of the chain where each stream enters, by its number: 0 on the left, 1 on the right. Empty if blocks
+            are broadcast.
     """
 
     definition: JoinDefinition
@@ -32,14 +34,21 @@ class JoinPlan:
     folder: Path
     keys: tuple[int, ...]
     numbers: Mapping[str, int] = field(init=False)
+    sides: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", {s.name: i for i, s in enumerate(self.definition.streams)})
+        sides = self.definition.sides() if self.definition.forwarding == MP2PF else {}
+        object.__setattr__(self, "sides", {self.numbers[name]: side for name, side in sides.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the streams, in the order of their numbers."""
         return tuple(self.numbers)
+
+    def entering(self, side: int) -> list[int]:
+        """Return the numbers of the streams that enter the chain at one end."""
+        return [stream for stream, of in self.sides.items() if of == side]
 
     def bounded(self, settings: JoinSettings) -> JoinSettings:
         """Limit the settings to what the query can do: each worker needs its own state partition."""

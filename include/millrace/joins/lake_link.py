@@ -89,8 +89,9 @@ class JoinTelemetry:
                 "partitions": report.partitions,
             }
             self._waiting[WORKERS].append((batch.batch_id, {**known, **settings, **figures}))
-        for stream, rows in reports[0].arrived.items():
-            row = {**known, "stream": stream, "rows": rows, "shed_rows": reports[0].dropped[stream]}
+        for stream in reports[0].arrived:
+            rows, shed = sum(r.arrived[stream] for r in reports), sum(r.dropped[stream] for r in reports)
+            row = {**known, "stream": stream, "rows": rows, "shed_rows": shed}
             self._waiting[STREAMS].append((batch.batch_id, row))
         for name in self._tables:
             self._write(name, f"{self._series}/{query}")

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from millrace.atomic_file import write_atomically
-from millrace.joins.batch_plan import BatchPlans
+from millrace.joins.batch_plan import BatchPlan, BatchPlans
 from millrace.joins.blocks import DDL
 from millrace.joins.join_plan import TIME, JoinPlan
 from millrace.joins.matching import condition
+from millrace.joins.results import OUTPUT
 from millrace.joins.router import HASH, router
 from millrace.joins.sink import Listener, Sink
-from millrace.joins.worker import OUTPUT, JoinWorker
+from millrace.joins.worker import JoinWorker
 from millrace.model.errors import MillraceError
-from millrace.model.join import JoinDefinition, JoinSettings, JoinStream
+from millrace.model.join import BROADCAST, JoinDefinition, JoinSettings, JoinStream
 from millrace.places import PACKAGE, SOURCES
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def start(
     add_modules(spark.sparkContext)
     rows = {s.name: _rows(definition, s, source or _delta(spark)) for s in definition.streams}
     plan = _plan(spark, definition, rows)
-    BatchPlans(plan.folder).begin(plan.bounded(settings()))
+    first = plan.bounded(settings())
+    BatchPlans(plan.folder).begin(BatchPlan(0, first, chain=first.workers if plan.sides else 0))
     blocks = [frame.mapInArrow(router(plan, stream), DDL) for stream, frame in rows.items()]
     joined = (
         reduce(lambda a, b: a.union(b), blocks)
@@ -155,13 +157,18 @@ def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataF
             remedy = "Name a new checkpoint and a new results folder: the stored window has other columns."
             allowed = f"streams {list(stored['streams'])} with unchanged columns"
             raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
+        if stored.get("forwarding", BROADCAST) != definition.forwarding:
+            remedy = "Name a new checkpoint and a new results folder, or keep the forwarding: pairs would meet twice."
+            allowed = f"a checkpoint of a join with forwarding: {definition.forwarding}"
+            raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
         keys = stored["keys"]
     else:
         keys = _keys(spark)
     plan = JoinPlan(definition, schemas, folder, tuple(keys))
     plan.check_keys()
     if not facts.exists():
-        write_atomically(facts, json.dumps({"streams": shapes, "keys": keys}), mode=None, key="checkpoint")
+        found = {"streams": shapes, "keys": keys, "forwarding": definition.forwarding}
+        write_atomically(facts, json.dumps(found), mode=None, key="checkpoint")
     return plan
 
 

@@ -40,10 +40,10 @@ def router(plan: JoinPlan, stream: str) -> Callable[[Iterator[pa.RecordBatch]], 
         if context is None:
             raise RuntimeError("a router runs only in a Spark task")
         batch = BatchPlans(plan.folder).read(batch_of(context))
-        keys, number = [plan.keys[worker] for worker in batch.reach], 0
+        number = 0
         for some in rows:
             blocks = cut(plan, stream, pa.Table.from_batches([some]), batch, context.partitionId(), number)
-            yield copies(blocks, keys)
+            yield from deliveries(plan, stream, batch, blocks)
             number += len(blocks)
 
     return route
@@ -94,6 +94,25 @@ def _oldest_on_time(plan: JoinPlan, stream: str, batch: BatchPlan) -> int:
     late_s = plan.definition.streams[plan.numbers[stream]].late_s
     clock = batch.clocks.get(stream)
     return NEVER if clock is None else clock - micros(late_s)
+
+
+def deliveries(plan: JoinPlan, stream: str, batch: BatchPlan, blocks: Sequence[Block]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that bring blocks to their workers: to all of them, or to the end of the chain where they enter.
+
+    Args:
+        plan: The join.
+        stream: Name of the blocks' stream.
+        batch: The plan of the batch.
+        blocks: Blocks of one task, at least one.
+    """
+    keys = [plan.keys[worker] for worker in batch.reach]
+    if not batch.chain:
+        yield copies(blocks, keys)
+        return
+    entry = keys.pop(-plan.sides[plan.numbers[stream]])
+    yield copies(blocks, [entry])
+    if keys and blocks[0].number == 0:  # Spark runs only workers that get a row
+        yield copies([blocks[0]._replace(rows=0, late=0, newest=NEVER, tuples=b"", shed=b"")], keys)
 
 
 def copies(blocks: Sequence[Block], keys: Sequence[int]) -> pa.RecordBatch:

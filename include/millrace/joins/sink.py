@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ import pyarrow as pa
 from millrace.joins.batch_plan import BatchPlan, BatchPlans, level, sizes_after, sizes_before
 from millrace.joins.blocks import HandOver, unpack
 from millrace.joins.join_plan import JoinPlan
-from millrace.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
+from millrace.joins.results import HANDED, PAIRS, REPORT
+from millrace.joins.worker import WorkerReport
 from millrace.lake.source_tables import SourceTable
 from millrace.model.codec import from_json, to_json
 from millrace.model.join import JoinSettings, JoinTask
@@ -61,29 +63,58 @@ class Sink:
         self, batch: BatchPlan, reports: Sequence[WorkerReport], hand_overs: Sequence[tuple[int, HandOver]]
     ) -> BatchPlan:
         settings = self._plan.bounded(self._settings())
-        clocks, handed = dict(batch.clocks), [(target, over.source) for target, over in hand_overs]
-        # Spark calls no worker in a batch without rows, for example after OPTIMIZE of a source: each keeps its tuples
-        sizes = sizes_before(batch.sizes, batch.moves, len(self._plan.keys))
+        clocks, reported = dict(batch.clocks), {report.worker for report in reports}
         for report in reports:
-            sizes[report.worker] = report.tuples
-            clocks.update(report.clocks)
-        reported = {report.worker for report in reports}
+            clocks.update({name: max(at, clocks.get(name, at)) for name, at in report.clocks.items()})
+        handed = [(target, over.source) for target, over in hand_overs]
         for target, source in batch.handed:
-            if target not in reported:
-                content = self._plans.handed(batch.batch_id, target, source)
-                self._plans.hand(batch.batch_id + 1, target, source, content)
+            if target not in reported:  # not acknowledged
+                self._plans.hand_again(batch.batch_id, target, source)
                 handed.append((target, source))
-        for target, over in hand_overs:  # no worker keeps these now; the target will from the next batch on
-            sizes[target] += over.tuples
-            self._plans.hand(batch.batch_id + 1, target, over.source, over.content)
-        moves = level(sizes, settings.workers, settings.block)
-        return BatchPlan(batch.batch_id + 1, settings, clocks, sizes_after(sizes, moves), moves, tuple(sorted(handed)))
+        after = BatchPlan(batch.batch_id + 1, settings, clocks, handed=tuple(sorted(handed)))
+        return (_chained if batch.chain else _levelled)(after, batch, reports, hand_overs, len(self._plan.keys))
 
     def _table(self, task: JoinTask) -> tuple[pa.Schema, SourceTable]:
         schema = self._plan.result_schema(task)
         folder = Path(self._plan.definition.results) / task.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         return schema, SourceTable(folder, schema, f"matches of {to_json(task)}")
+
+
+def _levelled(
+    after: BatchPlan,
+    batch: BatchPlan,
+    reports: Sequence[WorkerReport],
+    hand_overs: Sequence[tuple[int, HandOver]],
+    most: int,
+) -> BatchPlan:
+    """Return the plan of the next batch with the moves that level the workers."""
+    # Spark calls no worker in a batch without rows, for example after OPTIMIZE of a source: each keeps its tuples
+    sizes = sizes_before(batch.sizes, batch.moves, most)
+    for report in reports:
+        sizes[report.worker] = report.tuples
+    for target, over in hand_overs:  # no worker keeps these now; the target will from the next batch on
+        sizes[target] += over.left
+    moves = level(sizes, after.settings.workers, after.settings.block)
+    return replace(after, sizes=sizes_after(sizes, moves), moves=moves)
+
+
+def _chained(
+    after: BatchPlan,
+    batch: BatchPlan,
+    reports: Sequence[WorkerReport],
+    hand_overs: Sequence[tuple[int, HandOver]],
+    most: int,
+) -> BatchPlan:
+    """Return the plan of the next batch with the workers of the chain and what rests at each."""
+    rests = [*batch.rests, *[(0, 0)] * (most - len(batch.rests))]
+    for report in reports:
+        rests[report.worker] = report.rests
+    for target, over in hand_overs:
+        rests[target] = (rests[target][0] + over.left, rests[target][1] + over.right)
+    left = 1 if reports and batch.leaving is not None else 0
+    chain = max(batch.chain - left, after.settings.workers)
+    return replace(after, chain=chain, rests=tuple(rests[:chain]))
 
 
 def _query_id(checkpoint: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from millrace.joins.join_plan import TIME
 NAME, KEY, VALUE = "window", "stream int, number long", "tuples binary, shed binary"
 """Name and Spark schemas of the state. All three are part of a running join's checkpoint."""
 MOST_SETS = 24
-"""Sets per stream before the smaller half is merged into one. Each set costs one call when the state is read."""
+"""Sets per stream before half of them are merged into one. Each set costs one call when the state is read."""
+
+NO_TIMES: Times = np.empty(0, np.int64)
 
 
 class Window:
@@ -68,6 +70,42 @@ class Window:
             else:
                 self._sets[key] = live  # Spark's copy stays unchanged until the whole set has expired
 
+    def rows(self, streams: Sequence[int]) -> int:
+        """Return the number of tuples of some streams."""
+        return sum(kept.tuples.num_rows for key, kept in self._sets.items() if key[0] in streams)
+
+    def take_due(self, oldest: Mapping[int, int | None]) -> dict[int, Kept]:
+        """Remove tuples without possible partners in later batches, and return them by stream.
+
+        Args:
+            oldest: Oldest event time by stream that can still find a partner; None if all tuples can.
+        """
+        taken: dict[int, list[Kept]] = {}
+        for key, kept in list(self._sets.items()):
+            bound = oldest.get(key[0])
+            if bound is None:
+                continue
+            live = _not_before(kept, bound)
+            if live.empty:
+                self._drop(key)
+            elif live.tuples.num_rows < kept.tuples.num_rows:
+                self._put(key, live)
+            else:
+                self._sets[key] = live
+                continue
+            times = kept.tuples[TIME].to_numpy()
+            taken.setdefault(key[0], []).append(Kept(kept.tuples.filter(pa.array(times < bound)), NO_TIMES))
+        return {stream: concat(parts) for stream, parts in taken.items()}
+
+    def take_oldest(self, count: int, streams: Sequence[int]) -> dict[int, Kept]:
+        """Remove tuples of some streams, oldest sets first, and return them by stream.
+
+        Args:
+            count: Number of tuples. Whole sets are removed, including their shed event times.
+            streams: Numbers of the streams.
+        """
+        return self._take(count, sorted((k for k in self._sets if k[0] in streams), key=lambda k: (k[1], k[0])))
+
     def take(self, count: int, before: int) -> dict[int, Kept]:
         """Remove tuples, newest sets first, and return them by stream.
 
@@ -75,14 +113,18 @@ class Window:
             count: Number of tuples. Whole sets are removed, including their shed event times.
             before: Keep sets from this number on: they are newer than the planned move.
         """
+        keys = (k for k in self._sets if k[1] < before)
+        return self._take(count, sorted(keys, key=lambda k: (k[1], k[0]), reverse=True))
+
+    def _take(self, count: int, keys: Sequence[tuple[int, int]]) -> dict[int, Kept]:
         taken: dict[int, list[Kept]] = {}
-        for key in sorted((k for k in self._sets if k[1] < before), key=lambda k: (k[1], k[0]), reverse=True):
+        for key in keys:
             kept, rows = self._sets[key], self._sets[key].tuples.num_rows
             if rows <= count:
                 self._drop(key)
             elif count:
                 self._put(key, Kept(kept.tuples.slice(count), kept.shed))
-                kept = Kept(kept.tuples.slice(0, count), np.empty(0, np.int64))
+                kept = Kept(kept.tuples.slice(0, count), NO_TIMES)
             else:
                 break
             taken.setdefault(key[0], []).append(kept)
@@ -90,15 +132,17 @@ class Window:
         return {stream: concat(parts) for stream, parts in taken.items()}
 
     def compact(self) -> None:
-        """Merge the smaller half of a stream's sets if it has many."""
+        """If a stream has many sets, merge the neighbours with the fewest tuples; the order of arrival stays."""
         for stream in self._schemas:
-            keys = [key for key in self._sets if key[0] == stream]
+            keys = sorted(key for key in self._sets if key[0] == stream)
             if len(keys) > MOST_SETS:
-                small = sorted(keys, key=lambda key: self._sets[key].tuples.num_rows)[: len(keys) // 2]
+                rows, count = [self._sets[key].tuples.num_rows for key in keys], len(keys) // 2
+                first = min(range(len(keys) - count + 1), key=lambda i: sum(rows[i : i + count]))
+                small = keys[first : first + count]
                 merged = concat([self._sets[key] for key in small])
                 for key in small:
                     self._drop(key)
-                self._put(max(small), merged)
+                self._put(small[-1], merged)
 
     def _put(self, key: tuple[int, int], kept: Kept) -> None:
         self._sets[key] = kept

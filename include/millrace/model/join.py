@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from millrace.model.errors import MillraceError
+
 JOIN_OPTIMIZER = "esj"
 """Name of the optimizer that sets joins."""
+BROADCAST, MP2PF = "broadcast", "mp2pf"
+"""How new tuples reach the workers of a join: all of them at once, or one after another along a chain."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class JoinDefinition:
         results: Folder with a results table per task.
         checkpoint: Folder of the query's checkpoint.
         capacity: W, most tuples of the window that a worker should keep, >= 2.
+        forwarding: :data:`BROADCAST` or :data:`MP2PF`.
     """
 
     streams: tuple[JoinStream, ...]
@@ -79,6 +84,31 @@ class JoinDefinition:
     results: str
     checkpoint: str
     capacity: int
+    forwarding: str = BROADCAST
+
+    def sides(self) -> dict[str, int]:
+        """Return the end of the chain where each stream enters: 0 on the left, 1 on the right.
+
+        Tuples meet only if they enter at different ends. The first stream of each group that tasks connect enters on
+        the left.
+
+        Raises:
+            MillraceError: If the streams cannot be divided in this way, for example if a task joins one with itself.
+        """
+        found: dict[str, int] = {}
+        for stream in self.streams:
+            found.setdefault(stream.name, 0)
+            for _ in self.tasks:  # each round reaches at least one more stream, or none is left
+                for task in self.tasks:
+                    for one, other in ((task.left, task.right), (task.right, task.left)):
+                        if one in found:
+                            found.setdefault(other, 1 - found[one])
+        for task in self.tasks:
+            if found[task.left] == found[task.right]:
+                value = f"task {task.name} joins {task.left} with {task.right}"
+                allowed = "tasks whose streams enter the chain at different ends"
+                raise MillraceError("join.forwarding", f"{MP2PF}, and {value}", allowed, f"Set {BROADCAST}.")
+        return found
 
     def window_s(self, stream: str) -> float:
         """Return how long a tuple of a stream can still find partners, seconds of event time, >= 0."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.model.errors import MillraceError
+from millrace.model.join import MP2PF, JoinDefinition, JoinSettings, JoinStream, JoinTask
 from millrace.model.spec_base import NAME, Adapted, Strict
 
 Column = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -100,6 +101,10 @@ class Join(Strict):
     expected_rows_per_s: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Rows per second of event time of all streams together, if known in advance"
     )
+    forwarding: Literal["broadcast", "mp2pf"] = Field(
+        "broadcast",
+        description="New tuples go to all workers at once (broadcast), or hop along a chain of them (mp2pf)",
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the optimizer esj")
 
     @model_validator(mode="after")
@@ -119,6 +124,15 @@ class Join(Strict):
         return self
 
     @model_validator(mode="after")
+    def _tuples_meet(self) -> Self:
+        if self.forwarding == MP2PF:
+            try:
+                self.definition.sides()
+            except MillraceError as error:
+                raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
     def _blocks_fit(self) -> Self:
         if self.block is not None and 2 * self.block > self.capacity:
             raise ValueError(f"block: at most half of capacity, {self.capacity // 2}, got {self.block}")
@@ -132,7 +146,7 @@ class Join(Strict):
             JoinTask(name, task.left, task.right, task.on, *task.within_s, task.left_where, task.right_where)
             for name, task in self.tasks.items()
         )
-        return JoinDefinition(streams, tasks, self.results, self.checkpoint, self.capacity)
+        return JoinDefinition(streams, tasks, self.results, self.checkpoint, self.capacity, self.forwarding)
 
     @property
     def window_s(self) -> float:

@@ -40,17 +40,23 @@ def test_reach_includes_leaving_workers_that_still_have_tuples() -> None:
     assert BatchPlan(1, settings, sizes=(5, 5, 0, 4)).reach == (0, 1, 3)
     assert BatchPlan(1, settings, sizes=(9, 0, 0), moves=(Move(2, 0, 4),)).reach == (0, 1, 2)
     assert BatchPlan(1, settings, sizes=(9, 0, 0), handed=((2, 0),)).reach == (0, 1, 2)
+    assert BatchPlan(1, settings, chain=3).reach == (0, 1, 2)
+
+
+def test_last_worker_leaves_a_chain_that_is_longer_than_wanted() -> None:
+    settings = JoinSettings(2)
+    assert [BatchPlan(0, settings, chain=length).leaving for length in (0, 2, 3, 4)] == [None, None, 2, 3]
 
 
 def test_begin_when_there_are_terms_then_keeps_them(tmp_path: Path) -> None:
     plans = BatchPlans(tmp_path)
-    plans.begin(JoinSettings(2))
-    plans.begin(JoinSettings(5))
+    plans.begin(BatchPlan(0, JoinSettings(2)))
+    plans.begin(BatchPlan(0, JoinSettings(5)))
     assert plans.read(0).settings.workers == 2
     for batch_id in range(1, 30):
         plans.hand(batch_id, 0, 1, b"x")
         plans.write(BatchPlan(batch_id, JoinSettings(3)))
-    plans.begin(JoinSettings(5))
+    plans.begin(BatchPlan(0, JoinSettings(5)))
     assert sorted(p.name.split("-")[1] for p in tmp_path.glob("terms-*")) == [
         f"{i:09d}" for i in range(29 - RETAINED, 30)
     ]

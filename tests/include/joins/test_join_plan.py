@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
-from millrace.model.join import JoinTask
+from millrace.model.join import MP2PF, JoinDefinition, JoinStream, JoinTask
 from tests.include.joins.tuples import SECOND, brute_force, plan
 
 SPAN = st.tuples(st.integers(-10, 10), st.integers(0, 15)).map(lambda s: (s[0], s[0] + s[1]))
@@ -45,6 +45,22 @@ def test_oldest_live_keeps_every_tuple_that_a_later_one_could_meet(sides, span, 
 def test_oldest_live_when_a_partner_was_never_seen_then_keeps_everything() -> None:
     task = JoinTask("t", "r", "s", (), -3, 3)
     assert plan(Path(), task).oldest_live({"r": 5 * SECOND}) == {"r": None, "s": 2 * SECOND}
+
+
+def test_sides_let_the_streams_of_each_task_enter_at_different_ends() -> None:
+    names = ("a", "b", "c", "d")
+    streams = tuple(JoinStream(name, "", "t", {"k": "k"}) for name in names)
+
+    def sides(*pairs: str) -> dict[str, int]:
+        tasks = tuple(JoinTask(pair, pair[0], pair[1], (), 0, 0) for pair in pairs)
+        return JoinDefinition(streams, tasks, "r", "c", 100, MP2PF).sides()
+
+    assert sides("ab", "ca", "db") == {"a": 0, "b": 1, "c": 1, "d": 0}
+    assert sides("ab", "cd") == {"a": 0, "b": 1, "c": 0, "d": 1}
+    assert sides("dc", "cb", "ba") == {"a": 0, "b": 1, "c": 0, "d": 1}
+    for impossible in (("aa",), ("ab", "bc", "ca")):
+        with pytest.raises(MillraceError, match=r"join\.forwarding.*broadcast"):
+            sides(*impossible)
 
 
 @pytest.mark.parametrize(("on", "key"), [((("key", "nowhere"),), "tasks.t.on"), ((("key", "other"),), "tasks.t.on")])

@@ -15,8 +15,13 @@ from millrace.model.join import JoinSettings
 
 
 def reports(*sizes: int) -> list[WorkerReport]:
-    arrived, dropped = {"r": 7, "s": 5}, {"r": 2, "s": 0}
-    return [WorkerReport(i, size, size + 2, 3, 90, 1 - i, 0, arrived, dropped, {}, 6) for i, size in enumerate(sizes)]
+    arrived = [{"r": 7, "s": 0}, *[{"r": 0, "s": 0}] * (len(sizes) - 2), {"r": 0, "s": 5}][-len(sizes) :]
+    if len(sizes) == 1:
+        arrived = [{"r": 7, "s": 5}]
+    return [
+        WorkerReport(i, size, size + 2, 3, 90, 1 - i, 0, arrived[i], {"r": 0 if i else 2, "s": 0}, {}, 6)
+        for i, size in enumerate(sizes)
+    ]
 
 
 def told(lake: Lake) -> tuple[list[tuple[int, ...]], list[tuple[str, int, int]]]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from millrace.joins.batch_plan import BatchPlan
 from millrace.joins.blocks import Block, unpack, unpack_times
 from millrace.joins.join_plan import TIME
-from millrace.joins.router import HASH, copies, cut, sheds
-from millrace.model.join import JoinSettings, JoinTask
+from millrace.joins.router import HASH, copies, cut, deliveries, sheds
+from millrace.model.join import MP2PF, JoinSettings, JoinTask
 from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, plan, table
 
 TASK = JoinTask("t", "r", "s", (), -1, 1)
@@ -51,6 +51,21 @@ def test_cut_keeps_sheds_or_drops_each_row_as_late(rows, known, size, share, clo
     dropped = [t for block in blocks for t in unpack_times(block.shed).tolist()]
     assert dropped == [t for t, there, gone in zip(times, on_time, away, strict=True) if there and gone]
     assert sum(block.late for block in blocks) == len(rows) - sum(on_time)
+
+
+def test_blocks_go_to_the_end_of_the_chain_where_they_enter_and_wake_the_others() -> None:
+    join = plan(Path(), TASK, workers=4, forwarding=MP2PF)
+    rows = table([(1, 7, "a", 0)] * 5).append_column(HASH, pa.array(range(5), pa.int64()))
+    batch = BatchPlan(3, JoinSettings(2, 2), chain=3)
+    for stream, entry in (("r", 0), ("s", 2)):
+        sent: dict[int, list[int]] = {}
+        for first in (0, 3):  # Spark hands the rows of a task over in several portions
+            for part in deliveries(join, stream, batch, cut(join, stream, rows, batch, 0, first)):
+                for row in part.to_pylist():
+                    sent.setdefault(row["key"], []).append(row["rows"])
+        assert sent == {key: [2, 2, 1, 2, 2, 1] if key == entry else [0] for key in range(3)}
+    alone = list(deliveries(join, "s", BatchPlan(3, JoinSettings(1, 2), chain=1), cut(join, "s", rows, batch, 0, 0)))
+    assert [row["key"] for part in alone for row in part.to_pylist()] == [0, 0, 0]
 
 
 @given(st.integers(0, 1000), st.floats(0, 1))

@@ -10,14 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from millrace.joins.batch_plan import BatchPlans, Move
+from benchmarks.esj.local_join import Output
+from millrace.joins.batch_plan import BatchPlan, BatchPlans, Move
 from millrace.joins.blocks import HandOver, pack
+from millrace.joins.results import HANDED, PAIRS, REPORT
 from millrace.joins.sink import Sink
-from millrace.joins.worker import HANDED, PAIRS, REPORT, WorkerReport
+from millrace.joins.worker import WorkerReport
 from millrace.lake.source_tables import query
 from millrace.model.errors import MillraceError
-from millrace.model.join import JoinSettings, JoinTask
-from tests.include.joins.tuples import Output, plan
+from millrace.model.join import MP2PF, JoinSettings, JoinTask
+from tests.include.joins.tuples import plan
 
 TASK = JoinTask("t", "r", "s", (("key", "key"),), -1, 1)
 
@@ -26,7 +28,7 @@ TASK = JoinTask("t", "r", "s", (("key", "key"),), -1, 1)
 def found(tmp_path: Path) -> Any:
     (tmp_path / "metadata").write_text(json.dumps({"id": "q"}))
     made = plan(tmp_path, TASK, workers=3)
-    BatchPlans(tmp_path).begin(JoinSettings(2, 10))
+    BatchPlans(tmp_path).begin(BatchPlan(0, JoinSettings(2, 10)))
     return made
 
 
@@ -73,16 +75,42 @@ def test_sink_plans_the_next_batch_with_new_workers_and_settings(found, tmp_path
     assert terms.settings == JoinSettings(3, 500, 1.0)  # as many as there are partitions, half a worker, all
     assert terms.moves == (Move(0, 1, 200), Move(0, 2, 200)) and terms.sizes == (200, 200, 200)
     assert terms.clocks == {"r": 5}
-    over = [
-        {"kind": HANDED, "task": "", "worker": target, "content": HandOver(0, 200, bytes([target])).write()}
-        for target in (1, 2)
-    ]
+    over = [{"kind": HANDED, "task": "", "worker": target, "content": HandOver(0, 200).write()} for target in (1, 2)]
     sink(output(found, [], {0: 200, 1: 0, 2: 0}, *over), 1)
     terms = BatchPlans(tmp_path).read(2)
     assert terms.settings == JoinSettings(1, 1, 0.0) and terms.handed == ((1, 0), (2, 0))
-    assert BatchPlans(tmp_path).handed(2, 2, 0) == b"\x02"
     # tuples in flight count at their destination, and are called back from there
     assert set(terms.moves) == {Move(1, 0, 200), Move(2, 0, 200)} and terms.sizes == (600, 0, 0)
+
+
+def test_sink_plans_a_chain_that_shrinks_by_a_worker_per_batch_with_rows(tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text(json.dumps({"id": "q"}))
+    found = plan(tmp_path, TASK, workers=4, forwarding=MP2PF)
+    plans, wanted = BatchPlans(tmp_path), iter([JoinSettings(2, 10)] * 4)
+    plans.write(BatchPlan(0, JoinSettings(4, 10), chain=4, rests=((5, 6), (7, 8), (0, 0), (1, 2))))
+    sink = Sink(found, lambda: next(wanted), lambda *told: None)
+
+    def report(worker: int, *rests: int) -> dict[str, Any]:
+        told = WorkerReport(worker, 1, 1, 1, 1, 0, 0, {}, {}, {"r": worker}, rests=(rests[0], rests[1]))
+        return {"kind": REPORT, "task": "", "worker": worker, "content": json.dumps(asdict(told)).encode()}
+
+    def hand(target: int, source: int, left: int, right: int) -> dict[str, Any]:
+        plans.hand(plans_at + 1, target, source, bytes([source]))
+        return {"kind": HANDED, "task": "", "worker": target, "content": HandOver(source, left, right).write()}
+
+    plans_at = 0
+    sink(Output([*(report(w, 3, 4) for w in range(4)), hand(1, 0, 2, 0)]), 0)
+    first = plans.read(1)
+    assert (first.chain, first.leaving, first.clocks) == (4, 3, {"r": 3})
+    assert first.rests == ((3, 4), (5, 4), (3, 4), (3, 4)) and first.handed == ((1, 0),)
+    sink(Output([]), 1)  # no rows: nobody acknowledges, and nobody leaves
+    second = plans.read(2)
+    assert (second.chain, second.rests, second.handed) == (4, first.rests, ((1, 0),))
+    assert plans.handed(2, 1, 0) == b"\x00"
+    plans_at = 2
+    sink(Output([*(report(w, 1, 1) for w in range(3)), report(3, 0, 0), hand(2, 3, 3, 4)]), 2)
+    third = plans.read(3)
+    assert (third.chain, third.leaving, third.rests, third.handed) == (3, 2, ((1, 1), (1, 1), (4, 5)), ((2, 3),))
 
 
 def test_sink_when_results_are_from_another_task_then_says_so(found, tmp_path: Path) -> None:

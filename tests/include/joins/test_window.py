@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.esj.local_join import State
 from millrace.joins.blocks import Kept, pack_kept, unpack_kept
 from millrace.joins.join_plan import TIME
 from millrace.joins.window import MOST_SETS, Window
-from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, State, table
+from tests.include.joins.tuples import ROWS, SCHEMA, SECOND, table
 
 SCHEMAS = {0: SCHEMA, 1: SCHEMA}
 
@@ -59,6 +60,26 @@ def test_take_when_tuples_are_handed_over_then_each_is_in_one_place(given_sets, 
     assert window.offered + len(given_away) + sum(len(k.shed) for k in taken.values()) == offered
 
 
+@given(GIVEN, st.integers(-25, 25), st.integers(0, 60))
+def test_due_and_oldest_tuples_leave_once_and_the_rest_stays(given_sets, oldest, count) -> None:
+    state = State()
+    window = Window(state, SCHEMAS)
+    for number, (rows, shed) in enumerate(given_sets):
+        window.add(0, number, kept(rows, shed))
+    due = window.take_due({0: oldest * SECOND})
+    times = [row[0] for rows, _ in given_sets for row in rows]
+    assert sorted(t for k in due.values() for t in k.tuples[TIME].to_pylist()) == sorted(
+        t * SECOND for t in times if t < oldest
+    )
+    order = [row for rows, _ in given_sets for row in rows if row[0] >= oldest]
+    taken = window.take_oldest(count, [0])
+    ids = [i for k in taken.values() for i in k.tuples["id"].to_pylist()]
+    assert ids == [row[1] for row in order[:count]]
+    left = Window(state, SCHEMAS)
+    assert left.rows([0]) == window.rows([0]) == len(order[count:]) and left.rows([1]) == 0
+    assert window.take_due({0: None}) == {}
+
+
 def test_compact_leaves_few_sets_with_the_same_tuples() -> None:
     state = State()
     window = Window(state, SCHEMAS)
@@ -68,3 +89,5 @@ def test_compact_leaves_few_sets_with_the_same_tuples() -> None:
     assert len(state) <= MOST_SETS
     again = Window(state, SCHEMAS)
     assert again.size == sum(1 + n % 3 for n in range(3 * MOST_SETS)) and again.offered == again.size + 3 * MOST_SETS
+    arrived = [n for n in range(3 * MOST_SETS) for _ in range(1 + n % 3)]
+    assert again.take_oldest(again.size, [0])[0].tuples["id"].to_pylist() == arrived, "in order of arrival"

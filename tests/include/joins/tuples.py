@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from millrace.joins.join_plan import TIME, JoinPlan
-from millrace.model.join import JoinDefinition, JoinStream, JoinTask
+from millrace.model.join import BROADCAST, JoinDefinition, JoinStream, JoinTask
 
 SCHEMA = pa.schema([(TIME, pa.int64()), ("id", pa.int64()), ("key", pa.string()), ("other", pa.int32())])
 ROW = st.tuples(
@@ -18,7 +17,6 @@ ROW = st.tuples(
 )
 ROWS = st.lists(ROW, max_size=25)
 SECOND = 1_000_000
-OUTPUT = pa.schema([("kind", pa.string()), ("task", pa.string()), ("worker", pa.int32()), ("content", pa.binary())])
 
 
 def table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = SCHEMA) -> pa.Table:
@@ -40,32 +38,9 @@ def brute_force(task: JoinTask, left: Sequence[tuple[Any, ...]], right: Sequence
     )
 
 
-def plan(folder: Any, *tasks: JoinTask, workers: int = 4, late_s: float = 0.0) -> JoinPlan:
+def plan(folder: Any, *tasks: JoinTask, workers: int = 4, late_s: float = 0.0, forwarding: str = BROADCAST) -> JoinPlan:
     """Return a plan of the streams ``r`` and ``s``."""
     columns = {name: name for name in ("id", "key", "other")}
     streams = tuple(JoinStream(name, "", "time", columns, late_s) for name in "rs")
-    definition = JoinDefinition(streams, tasks, str(folder), str(folder), 1000)
+    definition = JoinDefinition(streams, tasks, str(folder), str(folder), 1000, forwarding)
     return JoinPlan(definition, {"r": SCHEMA, "s": SCHEMA}, folder, tuple(range(workers)))
-
-
-class State(dict[Any, Any]):
-    """A map state."""
-
-    def iterator(self) -> Iterator[Any]:
-        return iter(list(self.items()))
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802 - Spark's name
-        self[key] = value
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802 - Spark's name
-        del self[key]
-
-
-@dataclass
-class Output:
-    """Spark passes this to the sink."""
-
-    rows: list[dict[str, Any]]
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        return pa.Table.from_pylist(self.rows, schema=OUTPUT)

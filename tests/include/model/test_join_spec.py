@@ -105,6 +105,12 @@ def test_first_deployment_contains_settings_and_the_definition() -> None:
     assert from_json(JoinDefinition, given_join.removeprefix("--join=")) == Join.model_validate(GOOD).definition
 
 
+def test_forwarding_of_a_join_reaches_its_job() -> None:
+    assert Join.model_validate(GOOD).definition.forwarding == "broadcast"
+    pair = {"left": "flights", "right": "weather", "within_s": 60}
+    assert Join.model_validate(told(tasks={"near": pair}, forwarding="mp2pf")).definition.forwarding == "mp2pf"
+
+
 def test_spec_with_a_join_implies_script_and_owners() -> None:
     made = spec()
     assert made.script == str(specs.STREAM_JOIN)
@@ -157,6 +163,8 @@ def test_options_of_a_join_are_passed_to_its_optimizer() -> None:
         ({"workers": {"min": 3, "max": 2, "start": 3}}, "min <= start <= max"),
         ({"workers": {"max": 9}}, "join.workers.max: at most max_parallelism, 8"),
         ({"expected_rows_per_s": 0}, "expected_rows_per_s"),
+        ({"forwarding": "mp2pf"}, "task next_leg joins flights with flights"),
+        ({"forwarding": "none"}, "forwarding"),
     ],
     ids=str,
 )  # fmt: skip
