@@ -1,4 +1,4 @@
-"""Messages and bytes of a live join: by block size, by forwarding, and with shared or own streams per task.
+"""Messages and bytes of a live join: by block size, by forwarding, and by the number of tasks that share the streams.
 
 The communication paper's own claims ([ESJ-C] "Reducing Serialization", "Eliminating Stream Duplication"), in its own
 units. The workers, router and plans are those of the Spark job. A message is a block that a worker gets from a stream,
@@ -47,7 +47,7 @@ class Traffic:
 
 
 def records(quick: bool) -> Iterator[Record]:
-    """Measure both ways of forwarding with each block size, and with shared and own streams of each number of tasks.
+    """Measure both ways of forwarding with each block size, and with each number of tasks that share the streams.
 
     Args:
         quick: A smaller window, fewer sizes.
@@ -55,12 +55,9 @@ def records(quick: bool) -> Iterator[Record]:
     window = QUICK_WINDOW if quick else WINDOW
     for method, forwarding in METHODS.items():
         for block in QUICK_BLOCKS if quick else BLOCKS:
-            yield from _costs(f"messages_block_{block}", method, [traffic(window, forwarding, block, 1)])
+            yield from _costs(f"messages_block_{block}", method, traffic(window, forwarding, block, 1))
         for tasks in QUICK_TASKS if quick else TASKS:
-            shared = traffic(window, forwarding, SHARED_BLOCK, tasks)
-            alone = traffic(window, forwarding, SHARED_BLOCK, 1)
-            yield from _costs(f"messages_tasks_{tasks}", method, [shared])
-            yield from _costs(f"messages_tasks_{tasks}", f"{method}_copy_per_task", [alone] * tasks)
+            yield from _costs(f"messages_tasks_{tasks}", method, traffic(window, forwarding, SHARED_BLOCK, tasks))
 
 
 def traffic(window: int, forwarding: str, block: int, tasks: int) -> Traffic:
@@ -107,7 +104,6 @@ def _plan(folder: str, forwarding: str, window: int, tasks: int) -> JoinPlan:
     return JoinPlan(definition, {"r": SCHEMA, "s": SCHEMA}, Path(folder), tuple(range(WORKERS)))
 
 
-def _costs(scenario: str, method: str, joins: Sequence[Traffic]) -> Iterator[Record]:
-    for figure, unit in (("messages", "messages"), ("bytes", "bytes")):
-        value = sum(getattr(each, figure) / each.tuples for each in joins)
-        yield Record(BENCH, scenario, method, f"{figure}_per_tuple", value, unit, n=len(joins))
+def _costs(scenario: str, method: str, found: Traffic) -> Iterator[Record]:
+    for unit, value in (("messages", found.messages), ("bytes", found.bytes)):
+        yield Record(BENCH, scenario, method, f"{unit}_per_tuple", value / found.tuples, unit, n=found.tuples)

@@ -43,5 +43,3 @@ def test_messages_shrink_with_blocks_and_do_not_grow_with_tasks_that_share(monke
         assert single["bytes_per_tuple"] > block["bytes_per_tuple"]
         one, four = (by_figure(found, f"messages_tasks_{tasks}", method) for tasks in (1, 4))
         assert one == four
-        copies = by_figure(found, "messages_tasks_4", f"{method}_copy_per_task")
-        assert copies["messages_per_tuple"] == pytest.approx(4 * one["messages_per_tuple"])
