@@ -51,9 +51,9 @@ class Size:
     """
 
     workers: int
-    batch: int = 5_000
-    window: int = 6
-    batches: int = 12
+    batch: int = 20_000
+    window: int = 4
+    batches: int = 6
     runs: int = 3
 
     @property
