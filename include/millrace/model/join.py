@@ -148,7 +148,7 @@ class JoinSignals:
         offered_before: The same at the end of the period before; None if unknown.
         arrived: Tuples that came in the period, by stream, including shed ones.
         dropped: Tuples that were shed in the period, by stream.
-        messages: Blocks that workers received in the period.
+        messages: Blocks and hand-overs that workers received in the period.
         bytes: Their size.
         partitions: State partitions of the checkpoint, one per worker: the most workers that it can have; None if
             unknown.
