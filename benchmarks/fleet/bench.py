@@ -1,6 +1,6 @@
 """Fleets live: the same streams for every way to place them on drivers, each with as many drivers as it asks for.
 
-Workloads (``workloads.py``): 24 Delta tables whose rates follow the paper's workloads over a day that needs one to four
+Workloads (``workloads.py``): 32 Delta tables whose rates follow the paper's workloads over a day that needs one to four
 nodes. A node is a driver with a few slots. Each row waits for a real time that leaves the processor free, so a node has
 a capacity even on a small machine. Methods (``methods.py``): ours (``horizon``) and the paper's ``drfm`` and ``ard``,
 which move streams and start and stop nodes; ``fixed_peak``, nodes for the peak with the streams packed in hindsight;
@@ -49,7 +49,7 @@ from millrace.local.stack.progress import say, step
 
 BENCH = "fleet"
 KILLS = "kills"
-STREAMS = 24
+STREAMS = 32
 """The micro-batches of 40 streams would keep a core busy: each takes a quarter of a second of processor time."""
 SCENARIOS = (*WORKLOADS, KILLS, simulated.SCENARIO)
 QUICK_SCENARIOS = ("sfvar", KILLS, simulated.SCENARIO)

@@ -20,7 +20,7 @@ SLOTS, MEMORY_MB = 12, 1024
 """Enough slots that the fixed costs of batches are small against the waits for rows."""
 WAIT_MS = 20
 """Real wait per row."""
-TRIGGER_MS = 10_000
+TRIGGER_MS = 15_000
 FILL = 0.75
 """Share of its slots that a node may use."""
 NODE_ROWS_PER_S = SLOTS * FILL * 1000 / WAIT_MS
