@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from millrace.model.errors import MillraceError
-from millrace.model.placement import PartitionLoads
+from millrace.model.placement import PartitionLoads, PlacementPlan
 from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Caps, Floats, Ints
@@ -15,6 +15,7 @@ from millrace.optimizers.albic.problem import Caps, Floats, Ints
 MB = 1e6
 LEAST_MB = 1e-6
 """Stands for no state, and for no room."""
+ROUNDING = 1e-9
 
 
 def limits(groups: PartitionLoads, speed: Floats, cores: int, options: PlacementOptions) -> Caps | None:
@@ -59,6 +60,19 @@ def left_by_others(caps: Caps, stage: Ints, node: Ints) -> Caps:
     others = node.copy()
     others[stage] = -1
     return Caps(caps.load[:, stage], np.maximum(caps.limit - held(caps, others), LEAST_MB))
+
+
+def fits(groups: PartitionLoads, plan: PlacementPlan, options: PlacementOptions) -> bool:
+    """Return whether no executor holds more than the limits allow under a plan.
+
+    Args:
+        groups: The measured groups.
+        plan: A plan for them.
+        options: The options.
+    """
+    speed = np.array([plan.speeds.of(executor) for executor in plan.executors])
+    caps = limits(groups, speed, plan.cores, options)
+    return caps is None or bool((held(caps, np.array(plan.after)) <= caps.limit * (1 + ROUNDING)).all())
 
 
 def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:

@@ -18,11 +18,18 @@ import numpy as np
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
-from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, PlacementPlan, other_keys_are_hot
+from millrace.model.placement import (
+    STATEFUL_BATCH,
+    PartitionLoads,
+    PlacementPlan,
+    PotentialPlacement,
+    other_keys_are_hot,
+)
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.potential import potential_placement
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
 from millrace.optimizers.memory import number
 
@@ -87,6 +94,15 @@ class Albic:
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
+
+    def potential(self, signals: Signals, current: Deployment, memory: Memory) -> PotentialPlacement | None:
+        """Return what placement alone would change, for the tuner; None if the tuner decides first."""
+        if self.options.framework == "non_integrated":
+            return None
+        try:
+            return potential_placement(self, signals, current, memory)
+        except MillraceError:  # the proposal says so
+            return None
 
     def plan(self, groups: PartitionLoads, app: AppDeployment, cores: int) -> PlacementPlan:
         """Return the best placement within the budget, whether or not it is worth its moves.

@@ -13,6 +13,9 @@ class PlacementOptions(Options):
     """How state partitions are placed.
 
     Attributes:
+        framework: ``integrated`` plans placement before the tuner decides on slots, so none are added if moving
+            partitions is enough, and none are freed if the rest could not be balanced; ``non_integrated`` places only
+            after the tuner has decided.
         method: ``joint`` collocates and balances at once, ``albic`` is the paper's, ``balancer`` only balances.
         budget: Limit of the cost of one plan's moves while the executors stay, >= 0: their number, or MB of state.
             Infinite for no limit. It does not limit the moves that added or removed executors need.
@@ -33,6 +36,7 @@ class PlacementOptions(Options):
 
     section: ClassVar[str] = "placement.options"
 
+    framework: Literal["integrated", "non_integrated"] = "integrated"
     method: Literal["joint", "albic", "balancer"] = "joint"
     budget: float = Field(8.0, ge=0, allow_inf_nan=True)
     cost: Literal["count", "state"] = "count"

@@ -14,6 +14,7 @@ from millrace.control.contingencies import allowed_lines, plan_of
 from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import first_veto, judge, quality_outcome, reason_code
+from millrace.control.messages import REJECTED
 from millrace.control.pending_decision import on_newest
 from millrace.control.proposals import (
     FAILED,
@@ -173,19 +174,32 @@ def _evaluated(
     if unsized is not None:
         return _held(draft, observation.gate, unsized), {}
     proposals = _proposals(observation.signals, context, guards.current)
+    found = _weighed(draft, observation, context, guards, proposals)
+    if proposals.placed_first and (found.action is Action.VETO or found.reason_code == REJECTED):
+        # partitions may not move now: decide on slots as if they could not
+        proposals = _proposals(observation.signals, context, guards.current, integrated=False)
+        found = _weighed(draft, observation, context, guards, proposals)
+    return found, proposals.memories
+
+
+def _weighed(
+    draft: Decision, observation: EvaluationInput, context: DecisionContext, guards: GuardContext, proposals: Proposals
+) -> Decision:
+    """Return the Decision on proposals."""
     decision = replace(draft, proposals=proposals.proposals, predicted=proposals.predicted)
+    decision = replace(decision, signals=proposals.signals or draft.signals)  # a replay needs what the tuner got
     if proposals.failure is not None:
         message = f"No change: {proposals.failure}"
-        return replace(decision, reason_code=FAILED, sentence=message, predicted={}), proposals.memories
+        return replace(decision, reason_code=FAILED, sentence=message, predicted={})
     lagging = messages.lagging_partitions(observation.signals)
     problems = messages.graph_problems(observation.signals, streams_move=context.spec.fleet is not None)
     if not proposals.changes:
         unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
         missing = _missing_slots(observation.signals, context, guards.current)
-        return _with_notes(unchanged, missing, lagging, problems), proposals.memories
+        return _with_notes(unchanged, missing, lagging, problems)
     quality = quality_outcome(observation.gate, forced=context.forced)
     judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), context, guards)
-    return _with_notes(judged, lagging, problems), proposals.memories
+    return _with_notes(judged, lagging, problems)
 
 
 def _missing_slots(signals: Signals | None, context: DecisionContext, current: Deployment) -> str:
@@ -265,10 +279,13 @@ def _obstacle(observation: EvaluationInput, context: DecisionContext, current: D
     return not_running_yet(observation.signals, current, context.ran)
 
 
-def _proposals(signals: Signals | None, context: DecisionContext, current: Deployment) -> Proposals:
+def _proposals(
+    signals: Signals | None, context: DecisionContext, current: Deployment, *, integrated: bool = True
+) -> Proposals:
     if context.forced or signals is None:
         return forced_proposals(context.request, context.spec.app_named(context.request.app).app, current)
-    return collect_proposals(context.optimizers, signals, current, context.memories, context.owners)
+    given = (context.optimizers, signals, current, context.memories, context.owners)
+    return collect_proposals(*given, integrated=integrated)
 
 
 def _unchanged(decision: Decision, proposals: Proposals, request: Request) -> Decision:
@@ -343,6 +360,6 @@ def _asked_before(questions: Sequence[Question], newest: Deployment, content: De
             continue
         if question.veto is None:
             return messages.still_waiting(question.decision)
-        if question.veto.reason_code == "rejected" and asked.content == content.content:
+        if question.veto.reason_code == REJECTED and asked.content == content.content:
             return messages.refused_before(question.veto)
     return None

@@ -16,8 +16,11 @@ from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
 from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment, node_name
 from millrace.model.failure import in_sentence, reason
+from millrace.model.placement import DRAINING, PLACEMENT_FIRST
 from millrace.model.signals import AppSignals, Signals
 
+INSTEAD_OF_SLOTS = (PLACEMENT_FIRST, DRAINING)
+"""Reason codes with which a tuner leaves slots as they are because state partitions move."""
 LEAD = {
     Action.APPLY: "",
     Action.AWAIT: "Waiting for approval: ",
@@ -32,6 +35,7 @@ NAMED_FILES = 3
 """Most files that a message names."""
 TABLE_REPLACED = "The telemetry table was recreated since the last evaluation. Evaluation starts from its newest rows."
 NEXT_RUN = "The job has finished, so this applies to its next run."
+REJECTED = "rejected"
 NOTHING_MEASURED = Hold("no_signals", "Nothing was measured.")
 
 
@@ -119,7 +123,7 @@ def without_lead(sentence: str) -> str:
 
 def refused_before(veto: Decision) -> Hold:
     """Hold on a change that a person refused recently."""
-    return Hold("rejected", f"Not asking again: {veto.sentence}")
+    return Hold(REJECTED, f"Not asking again: {veto.sentence}")
 
 
 def explain_change(
@@ -134,7 +138,7 @@ def explain_change(
         veto: The guard that vetoed it.
     """
     steps = ", ".join(_steps(proposals.changes))
-    why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p))
+    why = " ".join(_sentence(p.sentence) for p in proposals.proposals if acts(p) or p.reason_code in INSTEAD_OF_SLOTS)
     if not why and signals is not None:
         measured = (_measured(app, proposals, signals) for app in _changed(proposals.changes, signals))
         why = "; ".join(filter(None, measured))

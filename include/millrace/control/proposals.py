@@ -2,20 +2,36 @@
 
 Each field of a Deployment has one owner; another optimizer's proposal for it is recorded as advice. The order in an
 evaluation is admission, join workers, slots, then placement on the resulting executors, and maps of keys.
+
+Before the tuner is asked, the optimizer that places partitions says what placement alone would change ([ALBIC],
+Algorithm 1): the tuner gets it with the signals. If executors are to be emptied over several evaluations, the slots are
+lowered in the last of them.
+
+[ALBIC] Madsen, Zhou and Cao: Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine, 2016.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from millrace.control.evaluation import Request
 from millrace.model.decision import Memory, Proposal
-from millrace.model.deployment import BY_VERIFICATION, JOIN_FIELDS, LIVE, MAX_PARALLELISM, Change, Deployment
+from millrace.model.deployment import (
+    BY_VERIFICATION,
+    JOIN_FIELDS,
+    LIVE,
+    MAX_PARALLELISM,
+    PLACEMENT,
+    SLOTS,
+    Change,
+    Deployment,
+)
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
-from millrace.model.protocols import Optimizer
+from millrace.model.placement import DRAINING, PLACEMENT_FIRST
+from millrace.model.protocols import ForeseesPlacement, Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import MEMORY_OPTIMIZER, PERSON, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
@@ -58,6 +74,7 @@ class Proposals:
         predicted: Predicted effect of the proposals with accepted changes.
         advice: Proposed changes that remain advice.
         memories: New memories of the optimizers, by name; those that learned nothing new are left out.
+        signals: The signals that the tuner got; None if no optimizer was asked.
         failure: Why an optimizer that may change something gave no answer; None if all did. Nothing is changed then.
     """
 
@@ -67,11 +84,39 @@ class Proposals:
     predicted: Mapping[str, float] = field(default_factory=dict)
     advice: tuple[Advice, ...] = ()
     memories: Mapping[str, Memory] = field(default_factory=dict)
+    signals: Signals | None = None
     failure: str | None = None
 
     def without_restarts(self, current: Deployment) -> Proposals:
         """Return these without the changes that restart a driver, to be made on ``current``."""
-        changes = tuple(change for change in self.changes if change.field in LIVE)
+        return self._only([change for change in self.changes if change.field in LIVE], current)
+
+    @property
+    def placed_first(self) -> bool:
+        """Whether the tuner added no slots because partitions move."""
+        return any(proposal.reason_code == PLACEMENT_FIRST for proposal in self.proposals)
+
+    def put_off(self, current: Deployment) -> Proposals:
+        """Return these without freed slots whose executors still have to be emptied, to be made on ``current``.
+
+        The tuner forgets that it proposed them, and proposes them again.
+        """
+        drained = {c.app for p in self.proposals if p.reason_code == DRAINING for c in p.changes}
+        late = [c for c in self.changes if c.field == SLOTS and c.app in drained and c.value < c.before]
+        if not late:
+            return self
+        behind = {p.optimizer for p in self.proposals if any(change in late for change in p.changes)}
+        proposals = tuple(
+            replace(p, changes=(), reason_code=DRAINING, predicted={}) if p.optimizer in behind else p
+            for p in self.proposals
+        )
+        memories = {name: memory for name, memory in self.memories.items() if name not in behind}
+        kept = [change for change in self.changes if change not in late]
+        return replace(self, proposals=proposals, memories=memories)._only(kept, current)
+
+    def _only(self, changes: Sequence[Change], current: Deployment) -> Proposals:
+        """Return these with only some of the accepted changes, to be made on ``current``."""
+        changes = tuple(changes)
         predicted: dict[str, float] = {}
         for proposal in self.proposals:
             if any(change in changes for change in proposal.changes):
@@ -85,6 +130,8 @@ def collect_proposals(
     current: Deployment,
     memories: Mapping[str, Memory],
     owners: Mapping[str, str],
+    *,
+    integrated: bool = True,
 ) -> Proposals:
     """Return what the optimizers propose, asked in the order of :func:`in_order`.
 
@@ -94,7 +141,13 @@ def collect_proposals(
         current: The Deployment that runs.
         memories: Each optimizer's memory after the last evaluation.
         owners: The spec's owner of each field.
+        integrated: Tell the tuner what placement alone would change, if an optimizer that may place can tell.
     """
+    if integrated and owners.get(PLACEMENT) == PLACEMENT_OPTIMIZER:
+        try:
+            signals = _with_potential(optimizers, signals, current, memories)
+        except Exception as error:
+            return Proposals(current, failure=f"{PLACEMENT_OPTIMIZER} failed: {_where(error)}")
     content = current
     proposals: list[Proposal] = []
     changes: list[Change] = []
@@ -120,7 +173,22 @@ def collect_proposals(
             content = content.with_changes(accepted)
             changes += accepted
             predicted |= proposal.predicted
-    return Proposals(content, tuple(proposals), tuple(changes), predicted, tuple(advice), learned)
+    found = Proposals(content, tuple(proposals), tuple(changes), predicted, tuple(advice), learned, signals)
+    return found.put_off(current)
+
+
+def _with_potential(
+    optimizers: Mapping[str, Optimizer], signals: Signals, current: Deployment, memories: Mapping[str, Memory]
+) -> Signals:
+    """Return the signals with what placement alone would change, if an optimizer can tell."""
+    placer = optimizers.get(PLACEMENT_OPTIMIZER)
+    if not isinstance(placer, ForeseesPlacement):
+        return signals
+    return replace(signals, potential=placer.potential(signals, current, memories.get(PLACEMENT_OPTIMIZER, {})))
+
+
+def _is_tuner(name: str) -> bool:
+    return name not in (*FIRST, *LAST)
 
 
 def forced_proposals(request: Request, app: str, current: Deployment) -> Proposals:
@@ -172,7 +240,7 @@ def is_forced(proposals: Iterable[Proposal]) -> bool:
 def in_order(optimizers: Iterable[str]) -> list[str]:
     """Return registry names in the order they are asked."""
     known = set(optimizers)
-    tuners = sorted(known - {*FIRST, *LAST})
+    tuners = sorted(filter(_is_tuner, known))
     return [name for name in (*FIRST, *tuners, *LAST) if name in known]
 
 

@@ -14,6 +14,9 @@ from heapq import heapreplace
 STATEFUL_BATCH = "stateful_batch_s"
 """Key under which a Decision predicts, and a Reconfiguration achieves, the time of a batch's stateful stages."""
 
+PLACEMENT_FIRST, DRAINING = "placement_first", "executors_draining"
+"""Reason codes of a Decision that moves state partitions and, for that reason, adds or frees no slots yet."""
+
 OTHER_HOT_KEYS = 0.2
 """Other keys are hot if more than this share of the load has moved to other partitions."""
 
@@ -232,3 +235,60 @@ class PlacementPlan:
             if at >= 0:
                 busy[at] += seconds / self.speeds.of(self.executors[at])
         return tuple(busy)
+
+
+@dataclass(frozen=True)
+class PotentialPlacement:
+    """What placement alone would change, worked out before anyone decides on slots.
+
+    Attributes:
+        app: The app.
+        slots: Slots of the executors that it was planned for.
+        cores: Tasks that an executor runs at once, >= 1.
+        known: Whether state partitions were measured; False if they will be after a few more batches.
+        now_s: Time of the stateful stages of a batch, seconds.
+        planned_s: The same under the plan that placement alone would lead to; ``now_s`` if no plan pays.
+        batch_s: Time of a whole batch, seconds; None if unknown.
+        cause: Which partitions make the batch slow, and what moving some of them does, for a sentence; empty if no
+            plan pays.
+        even_ratio: Time that the stages would take if they were spread perfectly over the present executors, over
+            ``now_s``; in (0, 1].
+        fewer: The same for the best placement on 1, 2, ... executors, up to one fewer than now; 0 if it would exceed a
+            limit of an executor. Empty if it is not known.
+        heaviest: The partition that takes longest, for a sentence.
+    """
+
+    app: str
+    slots: int
+    cores: int
+    known: bool = True
+    now_s: float = 0.0
+    planned_s: float = 0.0
+    batch_s: float | None = None
+    cause: str = ""
+    even_ratio: float = 1.0
+    fewer: tuple[float, ...] = ()
+    heaviest: str = ""
+
+    def gain(self, fixed_s: float) -> float:
+        """Return the factor by which placement alone raises the throughput, >= 1.
+
+        Only the stateful part of a batch gets shorter, so this is T / T' if nothing else depends on the rows.
+
+        Args:
+            fixed_s: Fixed cost of a batch, seconds: it does not depend on the rows.
+        """
+        saved_s = max(0.0, self.now_s - self.planned_s)
+        work_s = max(self.now_s, (self.batch_s or 0.0) - fixed_s)
+        return work_s / (work_s - saved_s) if work_s > saved_s else 1.0
+
+    def share_on(self, slots: int) -> float:
+        """Return how well fewer slots are used, compared with the present ones, 0..1; 0 if state does not fit.
+
+        Args:
+            slots: >= 1.
+        """
+        executors = slots // self.cores
+        if not 1 <= executors <= len(self.fewer):
+            return 1.0
+        return min(1.0, self.fewer[executors - 1] / self.even_ratio)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from millrace.model.decision import Decision, Memory, Proposal, Reconfiguration
 from millrace.model.deployment import Deployment
+from millrace.model.placement import PotentialPlacement
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 
@@ -42,6 +43,15 @@ class HasModel(Protocol):
 
     def model(self, training: Mapping[str, tuple[float, ...]]) -> Any:
         """Return the scikit-learn estimator fitted on a Proposal's ``training``, as the decision used it."""
+        ...
+
+
+@runtime_checkable
+class ForeseesPlacement(Protocol):
+    """An optimizer that can say what placement alone would change, before anyone decides on slots."""
+
+    def potential(self, signals: Signals, current: Deployment, memory: Memory) -> PotentialPlacement | None:
+        """Return it for the present slots; None if the tuner should decide without it."""
         ...
 
 

@@ -11,7 +11,7 @@ from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.join import JoinSignals
 from millrace.model.key_map import KeySample
-from millrace.model.placement import PartitionLoads
+from millrace.model.placement import PartitionLoads, PotentialPlacement
 
 
 @dataclass(frozen=True)
@@ -333,6 +333,8 @@ class Signals:
         keys: Samples of the keys by which its queries spread rows, by name; empty unless its spec wants maps of keys.
         settling: True while the last reconfiguration is open, or too few healthy batches have followed it.
         partition_loads: Recent cost of its state partitions; None if no optimizer places them, or none was sampled.
+        potential: What placement alone would change; None unless the optimizer that places partitions has worked it out
+            for this evaluation.
         streams: Rows of input streams that no optimizer has taken in yet, if they were measured; else None.
         join: Measurements of its stream join, if it has one; else None.
     """
@@ -348,6 +350,7 @@ class Signals:
     bounds: Bounds = Bounds()
     settling: bool = False
     partition_loads: PartitionLoads | None = None
+    potential: PotentialPlacement | None = None
     streams: StreamCounts | None = None
     join: JoinSignals | None = None
     app_bounds: Mapping[str, Bounds] = field(default_factory=dict)
