@@ -100,7 +100,7 @@ class Albic:
         if self.options.framework == "non_integrated":
             return None
         try:
-            return potential_placement(self, signals, current, memory)
+            return potential_placement(Albic, self.options, signals, current, memory)
         except MillraceError:  # the proposal says so
             return None
 

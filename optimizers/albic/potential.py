@@ -17,18 +17,16 @@ Reference: [ALBIC] Madsen, Zhou and Cao, 2016, Sections 4.1 and 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from millrace.model.decision import Memory
+from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
 from millrace.model.placement import PartitionLoads, PlacementPlan, PotentialPlacement
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.limits import fits
-
-if TYPE_CHECKING:
-    from millrace.optimizers.albic.optimizer import Albic
+from millrace.optimizers.albic.options import PlacementOptions
 
 LEAST_BATCHES = 3
 """Measured batches from which a plan is made."""
@@ -38,16 +36,32 @@ NAMED = 3
 """Most partitions that a sentence names."""
 
 
+class Placer(Protocol):
+    """Plans placements: :class:`millrace.optimizers.albic.optimizer.Albic`."""
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        """Return the placement that would be carried out."""
+        ...
+
+    def plan(self, groups: PartitionLoads, app: AppDeployment, cores: int) -> PlacementPlan:
+        """Return the best placement within the budget on an app's executors."""
+        ...
+
+
+Make = Callable[[PlacementOptions], Placer]
+
+
 def potential_placement(
-    albic: Albic, signals: Signals, current: Deployment, memory: Memory
+    make: Make, options: PlacementOptions, signals: Signals, current: Deployment, memory: Memory
 ) -> PotentialPlacement | None:
     """Return what placement alone would change; None if the app has no state partitions or no executors.
 
     Args:
-        albic: Plans placements; as it would be carried out, but without the exact search for the last seconds.
+        make: Makes the planner of placements.
+        options: Its options. The plan is the one to be carried out, but without the exact search (``polish``).
         signals: Signals of this evaluation.
         current: The Deployment.
-        memory: Memory of ``albic``.
+        memory: The planner's memory.
 
     Raises:
         MillraceError: If the measurements are not a valid load.
@@ -60,8 +74,8 @@ def potential_placement(
     found = PotentialPlacement(groups.app, app.slots, cores, batch_s=groups.batch_s)
     if signals.settling or groups.batches < LEAST_BATCHES:
         return replace(found, known=False)
-    quick = type(albic)(albic.options.model_copy(update={"polish": False}))
-    plan = quick.propose(signals, current, memory)[0].placement
+    quick = options.model_copy(update={"polish": False})
+    plan = make(quick).propose(signals, current, memory)[0].placement
     now_s = groups.stateful_batch_s(cores) if plan is None else plan.batch_before_s
     if now_s <= 0:
         return None
@@ -72,7 +86,7 @@ def potential_placement(
         planned_s=plan.batch_after_s if plan is not None and alone else now_s,
         cause=cause(plan) if plan is not None and alone else "",
         even_ratio=min(1.0, even_s(groups, groups.executor, app.executors, cores) / now_s),
-        fewer=spread_on_fewer(quick, groups, app, cores),
+        fewer=spread_on_fewer(make, quick, groups, app),
         heaviest=_heaviest(groups),
     )
 
@@ -91,25 +105,27 @@ def even_s(groups: PartitionLoads, used: Iterable[int], executors: int, cores: i
     return sum(groups.busy_s) / (speed * cores)
 
 
-def spread_on_fewer(albic: Albic, groups: PartitionLoads, app: AppDeployment, cores: int) -> tuple[float, ...]:
+def spread_on_fewer(
+    make: Make, options: PlacementOptions, groups: PartitionLoads, app: AppDeployment
+) -> tuple[float, ...]:
     """Return e_n / T_n on 1, 2, ... executors, up to one fewer than now; 0 if a limit of an executor is exceeded.
 
     Args:
-        albic: Plans placements.
+        make: Makes the planner of placements.
+        options: Its options; their budget does not count.
         groups: The measured groups.
         app: Their app.
-        cores: Tasks that an executor runs at once.
     """
     if app.executors > MOST_EXECUTORS:
         return ()
-    free = type(albic)(albic.options.model_copy(update={"budget": float("inf")}))
+    cores, free = app.slots_per_executor, make(options.model_copy(update={"budget": float("inf")}))
     found = []
     for executors in range(1, app.executors):
         plan = free.plan(groups, replace(app, slots=executors * cores), cores)
         on = [plan.executors[node] for node in plan.after]
         ratio = even_s(groups, on, executors, cores) / plan.batch_after_s
         # groups that fit nowhere else stay where they are
-        held = len({*on}) <= executors and fits(groups, plan, albic.options)
+        held = len({*on}) <= executors and fits(groups, plan, options)
         found.append(min(1.0, ratio) if held else 0.0)
     return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from millrace.model import row_wait
 from millrace.model.arrival import arrival_phrase
@@ -16,7 +17,12 @@ from millrace.optimizers.conttune.sizing import Sizing
 
 
 def explain(
-    context: OperatorContext, target: int, reason: Reason, pays: PayBack | None = None, least: float | None = None
+    context: OperatorContext,
+    target: int,
+    reason: Reason,
+    pays: PayBack | None = None,
+    least: float | None = None,
+    details: Mapping[str, str] = MappingProxyType({}),
 ) -> Sizing:
     """Return the sizing of an operator, with its model if it changes.
 
@@ -26,6 +32,7 @@ def explain(
         reason: Why.
         pays: Saving and cost of the step down, made or left out.
         least: Smallest share of p that a step down must free; None for the usual ``slack``.
+        details: Further fields of the reason's message.
     """
     levels = _level_details(context, target)
     if not context.is_known:  # no model: no prediction
@@ -33,7 +40,8 @@ def explain(
         return Sizing(context.operator, target, reason.value, sentence)
     effect = predict(context, target)
     slack = {"slack": percent(context.options.slack if least is None else least)}
-    sentence = message(reason, {**levels, **slack, **_load_details(context, target, effect), **_pays(context, pays)})
+    figures = {**_load_details(context, target, effect), **_pays(context, pays), **details}
+    sentence = message(reason, {**levels, **slack, **figures})
     sentence += _of_bursts(context, target, effect["throughput_rows_per_s"])
     if (unmet := unmet_goal(context)) is not None:
         sentence += f" {say(unmet, context.demand.objective.max_lag_s)}"

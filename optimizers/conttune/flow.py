@@ -35,6 +35,7 @@ from millrace.optimizers.conttune.messages import Reason, count
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import Prospect
+from millrace.optimizers.conttune.placement_first import with_placement
 from millrace.optimizers.conttune.ratios import find_needs, learn_ratios
 from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
 from millrace.optimizers.conttune.sizing import Sizing, hold_job
@@ -66,8 +67,8 @@ class Flow(BaseTuner[FlowOptions]):
         return estimator(training, self.options)
 
     def tune(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
-        """Decide on one job."""
-        app, state = job.app, AppState.read(memory)
+        """Decide on one job; if placement alone is enough, add no slots ([ALBIC], Algorithm 1)."""
+        app, state = job.app, _read(memory, signals, job)
         if app.arrival_rows_per_s is None:
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], memory
         if self.options.catch_up and app.backlog_rows is None:
@@ -90,7 +91,7 @@ class Flow(BaseTuner[FlowOptions]):
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], state.to_json()
         prospect = self._prospect(signals, job, state)
         in_job = JobContext(job.app, contexts, state, rate, rate_now is None, growth, behind, self.options, prospect)
-        return _carry_out(in_job, choose_step(in_job), signals.until)
+        return _carry_out(*with_placement(in_job, choose_step(in_job), signals), signals.until)
 
     def tune_early(self, signals: Signals, job: Job, memory: AppMemory) -> Sizings:
         """Step up if, by the model, more arrives than a new level can process: it need not fail first.
@@ -102,7 +103,7 @@ class Flow(BaseTuner[FlowOptions]):
         sizings, then = self.tune(signals, job, memory)
         if any(s.changes for s in sizings) and all(s.target >= (s.operator.now or 0) for s in sizings):
             return [replace(s, sentence=f"{s.sentence} {_early(s)}") for s in sizings], then
-        before, seen = AppState.read(memory), AppState.read(then)
+        before, seen = _read(memory, signals, job), AppState.read(then)
         kept = replace(before, rate=seen.rate, unsettled=seen.unsettled, history=seen.history, course=seen.course)
         return (), kept.to_json()
 
@@ -192,6 +193,11 @@ class Flow(BaseTuner[FlowOptions]):
         return state, [*points, measured]
 
 
+def _read(memory: AppMemory, signals: Signals, job: Job) -> AppState:
+    """Return the memory of a job, with the effect of a placement that was carried out since."""
+    return AppState.read(memory).after_placement(job.operators[0].name, signals.deployment_version)
+
+
 def _early(sizing: Sizing) -> str:
     slots = count(sizing.operator.now or 0, "slot")
     return f"The throughput of {slots} is an estimate: it has not settled yet."
@@ -227,9 +233,9 @@ def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizi
     target = step.targets.get(context.operator.name, context.now)
     planned = plan_contingencies(context, target)
     at = context.curve.at if context.is_known else None
-    return replace(
-        explain(context, target, reason, step.pays, step.least), contingencies=planned, need=context.rate, curve_at=at
-    )
+    sizing = explain(context, target, reason, step.pays, step.least, step.details)
+    sentence = f"{sizing.sentence} {step.note}".rstrip()
+    return replace(sizing, sentence=sentence, contingencies=planned, need=context.rate, curve_at=at)
 
 
 def _measured(operator: Operator, time: datetime) -> Observation | None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from enum import StrEnum
 
+from millrace.model.placement import PLACEMENT_FIRST
+
 
 class Reason(StrEnum):
     """Why a tuner proposes a step or a hold."""
@@ -51,6 +53,10 @@ class Reason(StrEnum):
     NO_ROOM = "no_room"
     LATENCY_UNATTAINABLE = "latency_unattainable"
     HELD_BY_TRIGGER = "held_by_trigger"
+    PLACEMENT_FIRST = PLACEMENT_FIRST
+    PARTITIONS_UNKNOWN = "partitions_unknown"
+    # holds: less would be enough, but
+    CANNOT_BALANCE = "cannot_balance"
     # holds: not enough is known
     NO_APP = "no_app"
     STOPPED = "stopped"
@@ -122,6 +128,11 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}. More slots cannot keep the wait of a row below {{max_lag}} s.",
     Reason.HELD_BY_TRIGGER: f"{_ARRIVES}, but full batches wait for the trigger of {{trigger}} s while {{held}} rows "
     "exceed the source's read limit. Raise the limit or shorten the trigger; more slots cannot help.",
+    Reason.PLACEMENT_FIRST: "{arrives}, but {now} can sustain only {measured} rows/s now. No slots are added: {cause}. "
+    "{now} can then sustain {ability_now} rows/s ({utilisation_now} % used).",
+    Reason.PARTITIONS_UNKNOWN: f"{_ARRIVES}. No slots are added until state partitions are measured: moving some of "
+    "them might be enough.",
+    Reason.CANNOT_BALANCE: f"{_ARRIVES}. {{lower}} would be enough for such a rate, but {{cause}}.",
     Reason.NO_APP: "{app} is not an app of the deployment. No decision.",
     Reason.STOPPED: "{app} is stopped. No decision.",
     Reason.SETTLING: "{app} is still settling after its last change. No decision until enough batches have run.",

@@ -87,6 +87,8 @@ class ScalingStep:
         small: Names of the operators that are too small.
         pays: Savings and cost of the step down that is made or left out.
         least: Smallest share of p that a step down must free; None if no step was too small.
+        details: Further fields of the reasons' messages.
+        note: One more sentence; empty for none.
     """
 
     reasons: Mapping[str, Reason]
@@ -94,6 +96,8 @@ class ScalingStep:
     small: frozenset[str] = frozenset()
     pays: PayBack | None = None
     least: float | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 def choose_step(job: JobContext) -> ScalingStep:

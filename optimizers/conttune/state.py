@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Self
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Self
 
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.arrival import RateHistory, Run
@@ -88,6 +88,20 @@ class OperatorState:
         )
 
 
+class Promise(NamedTuple):
+    """A placement that was to raise throughput.
+
+    Attributes:
+        version: Deployment version that it was to change.
+        at: Time of the evaluation that proposed it (UTC).
+        factor: Throughput afterwards over throughput before, > 1.
+    """
+
+    version: int
+    at: datetime
+    factor: float
+
+
 @dataclass(frozen=True)
 class AppState:
     """Memory of one app.
@@ -101,6 +115,7 @@ class AppState:
         course: Arrival over time.
         ratios: Learned ratios of the edges.
         operators: States by operator name.
+        promise: What the placement proposed last is to bring; None if there is none, or it is over.
     """
 
     rate: float | None = None
@@ -111,6 +126,27 @@ class AppState:
     course: Course = field(default_factory=Course)
     ratios: Ratios = field(default_factory=dict)
     operators: Mapping[str, OperatorState] = field(default_factory=dict)
+    promise: Promise | None = None
+
+    def after_placement(self, operator: str, version: int) -> AppState:
+        """Return the state once a proposed placement is over: earlier observations count as if it had been in force.
+
+        If the placement was not carried out, the version is still the same, and nothing changes.
+
+        Args:
+            operator: Name of the operator that got faster.
+            version: The Deployment version that runs.
+        """
+        promise = self.promise
+        if promise is None:
+            return self
+        if version <= promise.version:
+            return replace(self, promise=None)
+        state = self.operators.get(operator, OperatorState())
+        # the observation of the evaluation that proposed it is from before, too
+        shift = Shift(promise.at + timedelta(microseconds=1), promise.factor)
+        faster = replace(state, drift=state.drift.with_shift(shift), insufficient=0)
+        return replace(self, promise=None, operators={**self.operators, operator: faster})
 
     def is_stepped_for(self, rate: float) -> bool:
         """Return whether the last step was made for a rate, rows per second."""
@@ -136,6 +172,7 @@ class AppState:
             "seen": self.course.seen and self.course.seen.isoformat(),
             "ratios": ratios_to_json(self.ratios),
             "operators": {name: state.to_json() for name, state in sorted(self.operators.items())},
+            "promise": self.promise and [self.promise.version, self.promise.at.isoformat(), self.promise.factor],
         }
 
     @classmethod
@@ -156,7 +193,16 @@ class AppState:
             ),
             ratios=read_ratios(value.get("ratios")),
             operators={name: OperatorState.read(v) for name, v in mapping(value.get("operators")).items()},
+            promise=_promise(value.get("promise")),
         )
+
+
+def _promise(stored: Any) -> Promise | None:
+    entry = items(stored)
+    if len(entry) != 3:
+        return None
+    at, factor = _time(entry[1]), number(entry[2]) or 0.0
+    return Promise(whole(entry[0]), at, factor) if at and is_possible(factor) and factor > 1 else None
 
 
 def _pairs(shifts: Iterable[Shift]) -> list[list[Any]]:
