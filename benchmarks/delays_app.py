@@ -48,11 +48,13 @@ class Feed:
     Args:
         folder: The source table.
         rows: The rows; after the last one it starts again from the first.
+        schema: Their schema.
     """
 
-    def __init__(self, folder: Path, rows: pa.Table) -> None:
-        self._table = SourceTable(folder, SCHEMA, "flights for a benchmark")
+    def __init__(self, folder: Path, rows: pa.Table, schema: pa.Schema = SCHEMA) -> None:
+        self._table = SourceTable(folder, schema, "rows for a benchmark")
         self._rows, self._at, self._numbers = rows, 0, count(1)
+        self.committed = 0
 
     def commit(self, rows: int, parts: int = PARTITIONS) -> None:
         """Commit the next rows as one version with ``parts`` files."""
@@ -60,6 +62,7 @@ class Feed:
             self._at = 0
         self._table.append(self._rows.slice(self._at, rows), parts, "benchmark", next(self._numbers))
         self._at += rows
+        self.committed += rows
 
     def finish(self) -> None:
         """Commit the last row, which in a replay is a day later than the others: it closes all earlier windows."""

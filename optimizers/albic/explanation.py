@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millrace.model.placement import PartitionLoads, PlacementPlan, Speeds
 from millrace.optimizers.albic.limits import MB
 
@@ -26,6 +28,24 @@ def explain(plan: PlacementPlan) -> str:
         f"{plan.batch_before_s:.1f} -> {plan.batch_after_s:.1f} s on {stay} executor{'s' * (stay != 1)}; "
         f"no placement takes less than {plan.bound_s:.1f} s (gap {100 * plan.gap_ratio:.0f} %)"
         f"{_budget(plan)}{near}{_speeds(plan.speeds)}"
+    )
+
+
+def explain_draining(plan: PlacementPlan, leaving: Sequence[int], left: int) -> str:
+    """Say how far executors that are to go have been emptied.
+
+    Args:
+        plan: The plan, which empties them further.
+        leaving: Their numbers.
+        left: Partitions that they still have under it.
+    """
+    nodes = {plan.executors.index(executor) for executor in leaving}
+    theirs = sum(before in nodes for before in plan.before)
+    who = f"executor {leaving[0]} is" if len(leaving) == 1 else f"executors {', '.join(map(str, leaving))} are"
+    loaded = f" ({plan.state_bytes / MB:,.0f} MB of state)" if plan.state_bytes and plan.state_bytes >= MB else ""
+    return (
+        f"{who} to go and gradually emptied: {theirs - left} of {theirs} state partitions leave now{loaded}, "
+        f"as many as the budget allows; slots are lowered once all have left"
     )
 
 

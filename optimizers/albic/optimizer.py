@@ -19,6 +19,7 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import NOWHERE, PLACEMENT, AppDeployment, Change, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.placement import (
+    DRAINING,
     STATEFUL_BATCH,
     PartitionLoads,
     PlacementPlan,
@@ -27,7 +28,8 @@ from millrace.model.placement import (
 )
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
-from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_skew
+from millrace.optimizers.albic.draining import draining, leaving_executors, still_there
+from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.potential import potential_placement
 from millrace.optimizers.albic.problem import Ints, Plan, Problem
@@ -36,8 +38,9 @@ from millrace.optimizers.memory import number
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
-PLANNED, LOADS, BASE, DOUBT = "planned_s", "busy_s", "base_version", "doubt"
-"""Stored of the last plan: T under it, each group's load, the version it was to change, and the share it missed by."""
+PLANNED, LOADS, BASE, DOUBT, LEAVING = "planned_s", "busy_s", "base_version", "doubt", "leaving"
+"""Stored of the last plan: T under it, each group's load, the version it was to change, the share it missed by, and the
+executors that it was emptying."""
 LEAST_GAP = 0.01
 """Gap to the proven minimum, as a share of it, from which an exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
@@ -69,6 +72,9 @@ class Albic:
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
             return Proposal(NAME, (), NOT_MEASURED, ""), memory
+        drained = self._drained(signals, groups, current, memory)
+        if drained is not None:
+            return drained
         executors, must = _executors(groups, app), _must_move(groups, app)
         unsettled = signals.settling or groups.batches < LEAST_BATCHES or len({*executors} - {NOWHERE}) > app.executors
         if not must and unsettled:
@@ -117,6 +123,29 @@ class Albic:
         """
         target = cluster(groups, _executors(groups, app), app.executors, cores, self.options)
         return self._polished(groups, target, self._planned(groups, target, NOTHING), NOTHING)
+
+    def _drained(
+        self, signals: Signals, groups: PartitionLoads, current: Deployment, memory: Memory
+    ) -> tuple[Proposal, Memory] | None:
+        """Propose to empty executors further that are to go; None if none are, or what they have left can move at once.
+
+        [ALBIC] Section 4.3.1: the budget of a period bounds what leaves nodes that are marked for removal.
+        """
+        app, measured = current.apps[groups.app], signals.app(groups.app)
+        if measured is None or measured.slots <= app.slots:  # executors that are gone already cannot be emptied
+            return None
+        try:
+            target = cluster(groups, _executors(groups, app), app.executors, app.slots_per_executor, self.options)
+            drain = draining(target, groups, self.options, memory.get(LEAVING))
+            plan = None if drain is None else self._planned(groups, drain, NOTHING)
+        except MillraceError:  # the proposal says so
+            return None
+        left = 0 if drain is None or plan is None else still_there(drain, plan)
+        if drain is None or plan is None or not left:
+            return None
+        changes, leaving = _changes(groups, app, drain, plan.after), leaving_executors(drain)
+        proposal = Proposal(NAME, changes, DRAINING, explain_draining(plan, leaving, left), placement=plan)
+        return proposal, {**self._remember(plan, memory, current.version, signals.until), LEAVING: list(leaving)}
 
     def _planned(self, groups: PartitionLoads, target: Cluster, fixed: Ints) -> PlacementPlan:
         planner = PLANNERS[self.options.method]

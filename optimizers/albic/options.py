@@ -20,6 +20,8 @@ class PlacementOptions(Options):
         budget: Limit of the cost of one plan's moves while the executors stay, >= 0: their number, or MB of state.
             Infinite for no limit. It does not limit the moves that added or removed executors need.
         cost: Cost of a move: ``count`` counts one each, ``state`` the state that it loads, in MB.
+        drain_mb: State that executors which are to go may hand over at once, MB, >= 0. With more, they are emptied over
+            several evaluations, each within the budget, and slots are lowered in the last one.
         worth: Least share of a whole batch's time that a plan has to save, 0..1: after each change, the tuner waits for
             telemetry to settle.
         rest_s: Time that a moved partition stays, seconds, >= 0: Spark unloads its former copy once per minute.
@@ -40,6 +42,7 @@ class PlacementOptions(Options):
     method: Literal["joint", "albic", "balancer"] = "joint"
     budget: float = Field(8.0, ge=0, allow_inf_nan=True)
     cost: Literal["count", "state"] = "count"
+    drain_mb: float = Field(256.0, ge=0, allow_inf_nan=True)
     worth: float = Field(0.05, ge=0, le=1)
     rest_s: float = Field(60.0, ge=0)
     remote_s_per_mb: float | None = Field(None, ge=0)

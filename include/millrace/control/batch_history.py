@@ -114,6 +114,17 @@ def healthy(
     ]
 
 
+def since_moves(batches: Sequence[BatchMetrics], moved: datetime | None, slots: int) -> list[BatchMetrics]:
+    """Return the batches without those that ran on these slots under an earlier placement of state partitions.
+
+    Args:
+        batches: Batches in the order they ran.
+        moved: When partitions last moved while the slots stayed (UTC); None if they did not.
+        slots: Those slots.
+    """
+    return [b for b in batches if moved is None or b.slots != slots or span(b)[0] >= moved]
+
+
 def _cold(rows: Sequence[BatchMetrics]) -> set[int]:
     """Return the ids of the objects whose batch ran first on its slots."""
     ran_on: dict[str, tuple[int, int]] = {}

@@ -29,6 +29,7 @@ from millrace.control.batch_history import (
     main_query,
     order_in_app,
     read_batches,
+    since_moves,
 )
 from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
 from millrace.control.first_batches import change_s, first_batches
@@ -47,7 +48,7 @@ from millrace.lake.executor_runs import executor_runs
 from millrace.lake.pace import TABLE as BATCHES
 from millrace.lake.pace import at_least, late_after_s
 from millrace.lake.store import Lake
-from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.decision import LIVE, Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor
@@ -160,7 +161,8 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
-    healthy_of = [healthy(one.rows, changes, open_at_most_s) for one in histories]
+    moved, slots = _last_moves(spec, reading, changes), history.newest.slots
+    healthy_of = [since_moves(healthy(one.rows, changes, open_at_most_s), moved, slots) for one in histories]
     counted, observations = healthy_of[0], reading.observations
     settling = is_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
     deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
@@ -190,6 +192,27 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         keys=key_samples(spec, lake, reading.cursor.until, since, until),
     )
     return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
+
+
+def _last_moves(spec: PipelineSpec, reading: _Reading, changes: Sequence[Reconfiguration]) -> datetime | None:
+    """Return when state partitions last moved while the slots stayed; None if they did not lately.
+
+    The batches before show another throughput of the same slots.
+    """
+    if spec.placement is None:
+        return None
+    recent = (c for c in changes if c.started > reading.now - HISTORY and c.tier == LIVE)
+    for change in recent:
+        versions = (
+            reading.tables.deployments.get(spec.name, number or 0)
+            for number in (change.from_version, change.to_version)
+        )
+        before, after = (None if version is None else version.apps.get(spec.app) for version in versions)
+        if before is None or after is None or before.slots != after.slots:
+            return None  # the batches on these slots have followed
+        if before.placement != after.placement:
+            return change.ended
+    return None
 
 
 def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:

@@ -15,9 +15,10 @@ from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.row_codec import executor_row
 from millrace.lake.store import Lake
 from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.deployment import ExecutorSize
 from millrace.model.errors import NotReady
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Signals
+from millrace.model.signals import AppSignals, Capacity, Signals
 from millrace.model.telemetry import BatchMetrics, ExecutorRun
 from tests.include.control.synthetic import START, App, add, lake_of, spec
 
@@ -422,3 +423,31 @@ def test_collect_includes_the_signals_of_a_join(tmp_path: Path) -> None:
     assert seen.join is not None and (seen.join.offered, seen.join.until) == (9, seen.until)
     assert seen.join.period_s == (seen.until - seen.since).total_seconds()
     assert collect(spec(), ControlTables(lake), NOWHERE, now).join is None
+
+
+def test_collect_fits_only_batches_since_partitions_moved(tmp_path: Path) -> None:
+    app = App(noise=0.02)
+    before = app.run(200, lambda t: 900 + 5 * t if t < 100 else 1000)
+    app.rows_per_s = 2600.0  # too small a difference to show by itself
+    after = app.run(60, lambda t: 900 + 5 * t if t < 230 else 1000)
+    lake = lake_of(tmp_path, [*before, *after])
+    tables = ControlTables(lake)
+    first = tables.deployments.latest("delays")
+    assert first is not None
+    slots = {"delays": replace(first.apps["delays"], executor=ExecutorSize(1, 512))}
+    second = tables.deployments.commit(replace(first, apps=slots), 1)
+    placed = {"delays": replace(second.apps["delays"], placement={"delays/0": (1, 0)})}
+    tables.deployments.commit(replace(second, apps=placed), 2)
+    moved = reconfiguration(before[-1].time, before[-1].time, 1, 3)
+
+    tables.reconfigurations.record(replace(moved, tier="T1"))
+
+    def capacity(**sections: object) -> Capacity:
+        embedded = spec(submit={"master": "embedded"}, **sections)
+        seen = of(collect(embedded, tables, NOWHERE, START + timedelta(minutes=10)))
+        assert seen.capacity is not None
+        return seen.capacity
+
+    # durations are stored in whole milliseconds, so the first batch may seem to have started before
+    assert capacity(placement={}).batches <= len(after) < capacity().batches
+    assert capacity(placement={}).rows_per_s == pytest.approx(2600, rel=0.1)

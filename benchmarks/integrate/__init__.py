@@ -1,0 +1,1 @@
+"""Placement before slots, live: the integrated framework against deciding on slots first."""
