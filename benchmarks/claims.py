@@ -93,6 +93,17 @@ LIVE = (
         },
     ),
     Claim(
+        "Core-seconds of a stream that is slow only because of skew",
+        "./millrace bench integrate",
+        *("integrate", "skew", "integrated", "core_seconds"),
+        rivals={"slots decided before placement": ("non_integrated", "core_seconds")},
+        judged={
+            "vs slots first": "core_seconds_vs_non_integrated",
+            "slots added": "slots_added",
+            "seconds behind, vs slots first": "behind_more_than_non_integrated_s",
+        },
+    ),
+    Claim(
         "Rows lost when {n} executors were killed while state moved",
         "./millrace bench placement --scenario kills",
         *("placement", "kills", "albic", "rows_lost"),

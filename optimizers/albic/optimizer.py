@@ -67,7 +67,12 @@ class Albic:
         self.options = options
 
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
-        """Propose an executor for each state partition, with reasons; remember which were moved, and when."""
+        """Propose an executor for each state partition, with reasons; remember which were moved, and when.
+
+        If the tuner counts on a plan, it need not save ``worth``.
+        """
+        if self.options.worth and signals.potential is not None and signals.potential.needed:
+            return Albic(self.options.model_copy(update={"worth": 0.0})).propose(signals, current, memory)
         groups = signals.partition_loads
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:

@@ -58,7 +58,9 @@ def potential_placement(
 
     Args:
         make: Makes the planner of placements.
-        options: Its options. The plan is the one to be carried out, but without the exact search (``polish``).
+        options: Its options. The plan is the one to be carried out if the tuner counts on it, without the exact search
+            (``polish``). It may save less than ``worth``: if more rows arrive than in the measured batches, it saves
+            more than they show.
         signals: Signals of this evaluation.
         current: The Deployment.
         memory: The planner's memory.
@@ -74,17 +76,17 @@ def potential_placement(
     found = PotentialPlacement(groups.app, app.slots, cores, batch_s=groups.batch_s)
     if signals.settling or groups.batches < LEAST_BATCHES:
         return replace(found, known=False)
-    quick = options.model_copy(update={"polish": False})
+    quick = options.model_copy(update={"polish": False, "worth": 0.0})
     plan = make(quick).propose(signals, current, memory)[0].placement
     now_s = groups.stateful_batch_s(cores) if plan is None else plan.batch_before_s
     if now_s <= 0:
         return None
-    alone = plan is not None and plan.followed_s is None and plan.batch_after_s < now_s
+    found = replace(found, now_s=now_s, planned_s=now_s)
+    if plan is not None and plan.followed_s is None and plan.batch_after_s < now_s:
+        pays = now_s - plan.batch_after_s > options.worth * max(now_s, groups.batch_s or 0.0)
+        found = replace(found, planned_s=plan.batch_after_s, cause=cause(plan), pays=pays)
     return replace(
         found,
-        now_s=now_s,
-        planned_s=plan.batch_after_s if plan is not None and alone else now_s,
-        cause=cause(plan) if plan is not None and alone else "",
         even_ratio=min(1.0, even_s(groups, groups.executor, app.executors, cores) / now_s),
         fewer=spread_on_fewer(make, quick, groups, app),
         heaviest=_heaviest(groups),

@@ -65,6 +65,8 @@ def _up(
     then = choose_step(faster)
     more = then.targets.get(name, now) > now
     if more and then.reasons[name] is not Reason.BACKLOG_TO_DRAIN and not job.is_lower_bound:
+        if not potential.pays:
+            return job, step
         return faster, replace(then, note=f"More slots are needed although {potential.cause}.")
     sustains = context.demand.sustainable(context.ability_now, context.effective)
     details = {"measured": number(sustains), "cause": potential.cause}

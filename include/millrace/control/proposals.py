@@ -167,6 +167,8 @@ def collect_proposals(
         if after is not before:
             learned[name] = after
         proposals.append(proposal)
+        if proposal.reason_code == PLACEMENT_FIRST and signals.potential is not None:
+            signals = replace(signals, potential=replace(signals.potential, needed=True))
         accepted, advised = arbitrate(proposal, content, owners)
         advice += advised
         if accepted:

@@ -256,6 +256,8 @@ class PotentialPlacement:
         fewer: The same for the best placement on 1, 2, ... executors, up to one fewer than now; 0 if it would exceed a
             limit of an executor. Empty if it is not known.
         heaviest: The partition that takes longest, for a sentence.
+        pays: Whether the plan is worth its moves whatever the tuner decides.
+        needed: Whether the tuner counts on the plan: then it is made even if it saves less than moves usually have to.
     """
 
     app: str
@@ -269,6 +271,8 @@ class PotentialPlacement:
     even_ratio: float = 1.0
     fewer: tuple[float, ...] = ()
     heaviest: str = ""
+    pays: bool = False
+    needed: bool = False
 
     def gain(self, fixed_s: float) -> float:
         """Return the factor by which placement alone raises the throughput, >= 1.

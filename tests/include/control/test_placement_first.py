@@ -75,7 +75,7 @@ def test_placement_is_the_decision_if_it_is_enough() -> None:
     assert {change.field for change in decision.changes} == {PLACEMENT} and memories == {"flow": {"placed": True}}
     moves = f"{NAME}: placement of 1 state partition: {SENTENCE} 1 state partition moves."
     assert decision.sentence == moves
-    assert decision.signals is not None and decision.signals.potential == POTENTIAL  # for a replay
+    assert decision.signals is not None and decision.signals.potential == replace(POTENTIAL, needed=True)
     assert from_json(Decision, to_json(decision)).signals == decision.signals
 
 

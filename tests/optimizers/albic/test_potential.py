@@ -49,9 +49,17 @@ def test_potential_is_what_would_be_carried_out() -> None:
     assert known(told, current).planned_s == proposal.placement.batch_after_s
 
 
-@pytest.mark.parametrize("options", [{"budget": 0}, {"worth": 1.0}])
-def test_potential_when_no_plan_pays_then_promises_nothing(options: dict[str, float]) -> None:
-    found = known(groups(SKEWED, TOGETHER), running(4), **options)
+def test_plan_that_saves_too_little_by_itself_is_made_if_the_tuner_counts_on_it() -> None:
+    told, current = groups(SKEWED, TOGETHER, batch_s=300.0), running(4)
+    found = known(told, current)
+    assert found.planned_s < 11 and not found.pays and known(told, current, worth=0.01).pays
+    placer = Albic(PlacementOptions())
+    assert not placer.propose(look(told, potential=found), current, {})[0].changes
+    assert placer.propose(look(told, potential=replace(found, needed=True)), current, {})[0].changes
+
+
+def test_potential_without_a_budget_promises_nothing() -> None:
+    found = known(groups(SKEWED, TOGETHER), running(4), budget=0)
     assert (found.planned_s, found.gain(0.0), found.cause) == (24.0, 1.0, "")
 
 

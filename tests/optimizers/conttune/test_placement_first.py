@@ -28,7 +28,7 @@ from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, WELL, outcome
 
 CAUSE = "partitions 3, 7 and 12 of q/0 make executor 2 the slowest, and moving 2 state partitions shortens the batch"
-HALF = PotentialPlacement(APP, 4, 1, now_s=2.0, planned_s=1.0, batch_s=3.0, cause=CAUSE)
+HALF = PotentialPlacement(APP, 4, 1, now_s=2.0, planned_s=1.0, batch_s=3.0, cause=CAUSE, pays=True)
 """Placement alone doubles the throughput: the rest of a batch of 3 s is its fixed cost, 1 s."""
 TOO_MUCH = 0.95 * POWER[4]
 """Rows per second, more than the 80 % that 4 slots are planned for, far less than 80 % of twice as much."""
@@ -67,6 +67,7 @@ def test_slots_are_added_for_the_throughput_after_the_moves() -> None:
     alone, both = (ask(seen(1.2 * POWER[4], p))[0] for p in (None, slight))
     assert 4 < target(both, 4) < target(alone, 4)
     assert both.sentence.endswith(f"More slots are needed although {CAUSE}.")
+    assert ask(seen(1.2 * POWER[4], replace(slight, pays=False)))[0] == alone
 
 
 def test_other_potentials_change_nothing() -> None:
