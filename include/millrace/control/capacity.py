@@ -4,7 +4,8 @@ Symbols, per batch i that really ran at parallelism p:
     d_i  duration, seconds;  x_i  rows;  u_ik  useful time of operator k, summed over its tasks, waits included;
     t_ik tasks of operator k;  tau_i = min_k u_ik / t_ik  an upper bound on the cost of starting a task (seen in the
     lightest operator; 0 if there is only one);
-    w_i = sum_k (u_ik - a_ik t_ik) / p_ik  time that the app's slots worked on rows: p tasks share u evenly.
+    w_i = sum_k g_k (u_ik - a_ik t_ik) / p_ik  time that the app's slots worked on rows: p tasks share u evenly, or a
+    stage with state takes g_k times as long, if its partitions were measured.
     a_ik cost of a task of operator k without rows: tau_i, and more if the operator keeps state (below).
     o(p) fixed cost of a batch, seconds;  PA(p) throughput of the whole app, rows per second;  s(p) = 1 / PA(p).
 
@@ -74,6 +75,28 @@ FIXED_SPREAD = 0.2
 
 
 @dataclass(frozen=True)
+class Uneven:
+    """How much longer stages with state take than if all slots shared their work evenly.
+
+    Without it, useful time would show the throughput of an even spread, which few batches cannot outvote.
+
+    Attributes:
+        slots: Slots at which it was measured.
+        ratio: g, >= 1.
+    """
+
+    slots: int
+    ratio: float = 1.0
+
+    def of(self, batch: BatchMetrics, operator: OperatorBatch) -> float:
+        """Return g of an operator in a batch."""
+        return self.ratio if batch.slots == self.slots and STATEFUL.search(operator.name) else 1.0
+
+
+EVEN = Uneven(0)
+
+
+@dataclass(frozen=True)
 class _Level:
     """Batches that ran at one p: rows x (n,), durations d (n,), work w (n,) and its error (n,), both NaN if unknown.
 
@@ -100,15 +123,16 @@ class _Level:
         return Prior(weighted_median(self.w[known] / x, x), weighted_median(self.error[known] / x, x))
 
 
-def fit(batches: Sequence[BatchMetrics], *, shared: bool = False) -> Mapping[int, Capacity]:
+def fit(batches: Sequence[BatchMetrics], *, shared: bool = False, uneven: Uneven = EVEN) -> Mapping[int, Capacity]:
     """Return the fitted capacity at each p that really ran.
 
     Args:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.batch_history.healthy`),
             at any number of levels. Those without rows count only for the fixed cost.
         shared: Whether other queries use the same slots, too.
+        uneven: How unevenly the present slots share the work of stages with state.
     """
-    levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(batches).items()}
+    levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(batches, uneven).items()}
     empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
@@ -169,10 +193,10 @@ class Work:
     error_s: float
 
 
-def work(batch: BatchMetrics) -> Work | None:
+def work(batch: BatchMetrics, uneven: Uneven = EVEN) -> Work | None:
     """Return how the slots spent a batch; None if no operator reported it, or it is more than the batch can hold."""
     known = [
-        (o, o.useful_s, o.tasks or p, p)
+        (o, o.useful_s, o.tasks or p, p / uneven.of(batch, o))
         for o in batch.operators
         if (p := ran_at(o, batch.slots)) is not None and o.useful_s is not None and 0 < o.useful_s < math.inf
     ]
@@ -185,12 +209,12 @@ def work(batch: BatchMetrics) -> Work | None:
     return Work(rows_s, starts_s, error_s) if possible else None
 
 
-def _levels(batches: Sequence[BatchMetrics]) -> dict[int, _Level]:
+def _levels(batches: Sequence[BatchMetrics], uneven: Uneven) -> dict[int, _Level]:
     rows: dict[int, list[tuple[float, float, float, float]]] = {}
     for batch in batches:
         p = parallelism(batch)
         if p is not None and batch.rows_in > 0 and batch.duration_s > 0:
-            spent = work(batch) or Work(math.nan, math.nan, math.nan)
+            spent = work(batch, uneven) or Work(math.nan, math.nan, math.nan)
             rows.setdefault(p, []).append((batch.rows_in, batch.duration_s, spent.rows_s, spent.error_s))
     return {
         p: _Level(*np.array(of_level[-MAX_BATCHES:], dtype=float).T)

@@ -31,7 +31,7 @@ from millrace.control.batch_history import (
     read_batches,
     since_moves,
 )
-from millrace.control.capacity import fit, heaviest, ran_at, typical_parallelism
+from millrace.control.capacity import EVEN, Uneven, fit, heaviest, ran_at, typical_parallelism
 from millrace.control.first_batches import change_s, first_batches
 from millrace.control.fleet_nodes import down_nodes
 from millrace.control.fleet_streams import fleet_counts
@@ -51,6 +51,7 @@ from millrace.lake.store import Lake
 from millrace.model.decision import LIVE, Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
+from millrace.model.placement import PartitionLoads
 from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals, Objective, Observation, OperatorSignals, Signals
 from millrace.model.spec import PipelineSpec
@@ -166,8 +167,9 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     counted, observations = healthy_of[0], reading.observations
     settling = is_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
     deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
+    loads = None if spec.placement is None else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s)
     if len(histories) == 1:
-        app = _app(spec, history, counted, changes, deaths, settling)
+        app = _app(spec, history, counted, changes, deaths, settling, uneven=_uneven(loads, current, spec.app, slots))
     else:
         parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
@@ -184,14 +186,20 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         objective=_objective(spec, history),
         bounds=spec.bounds_contract(now),
         settling=settling,
-        partition_loads=None
-        if spec.placement is None
-        else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s),
+        partition_loads=loads,
         streams=stream_counts(spec, tables, reading.cursor.until, now),
         join=join_signals(spec, lake, history.since, history.until),
         keys=key_samples(spec, lake, reading.cursor.until, since, until),
     )
     return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
+
+
+def _uneven(loads: PartitionLoads | None, current: Deployment, app: str, slots: int) -> Uneven:
+    """Return how unevenly an app's slots share the work of its stages with state; evenly if that was not measured."""
+    deployed = current.apps.get(app)
+    if loads is None or deployed is None or deployed.executor is None:
+        return EVEN
+    return Uneven(slots, loads.unevenness(deployed.slots_per_executor, slots))
 
 
 def _last_moves(spec: PipelineSpec, reading: _Reading, changes: Sequence[Reconfiguration]) -> datetime | None:
@@ -276,6 +284,7 @@ def _app(
     settling: bool,
     *,
     shared: bool = False,
+    uneven: Uneven = EVEN,
 ) -> AppSignals:
     batches = history.in_period(history.batches)
     present = history.present(batches)
@@ -284,7 +293,7 @@ def _app(
         _on_slots(history.present(history.batches), history)
     )
     # in real-time mode the trigger sets the length of a batch, whatever its rows cost
-    fitted = fit(counted, shared=shared) if running_tasks is None else {}
+    fitted = fit(counted, shared=shared, uneven=uneven) if running_tasks is None else {}
     capacity = fitted.get(p) if p is not None else None
     first = first_batches(history) if running_tasks is None and (settling or capacity is None) else None
     source = rates(history)

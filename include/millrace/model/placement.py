@@ -148,6 +148,19 @@ class PartitionLoads:
             tasks.append(needed_s / self.speeds.of(executor))
         return sum(max(makespan_s(tasks, cores) for tasks in executors.values()) for executors in stages.values())
 
+    def unevenness(self, cores: int, slots: int) -> float:
+        """Return how many times as long the stateful stages take as if all slots shared their work evenly, >= 1.
+
+        Args:
+            cores: Tasks that an executor runs at once, >= 1.
+            slots: Tasks that all executors run at once, >= 1.
+        """
+        stages: dict[str, list[float]] = {}
+        for operator, needed_s in zip(self.operator, self.busy_s, strict=True):
+            stages.setdefault(operator, []).append(needed_s)
+        even_s = sum(sum(tasks) / min(len(tasks), slots) for tasks in stages.values())
+        return max(1.0, self.stateful_batch_s(cores) / even_s) if even_s > 0 else 1.0
+
 
 @dataclass(frozen=True)
 class PlacementPlan:

@@ -12,6 +12,7 @@ from millrace.control.batch_history import healthy
 from millrace.control.capacity import (
     STATE_ROW_S,
     STORE_S,
+    Uneven,
     fit,
     heaviest,
     parallelism,
@@ -91,6 +92,21 @@ def test_fit_uses_useful_time_if_rows_hardly_vary() -> None:
     found = fit(batches_of(3, 30, (2950, 3050)))[4]
     assert found.rows_per_s == pytest.approx(3000, rel=0.2)
     assert 0.05 < found.rows_per_s_error / found.rows_per_s < 0.5
+
+
+def test_fit_counts_useful_time_of_a_stage_that_slots_share_unevenly() -> None:
+    def skewed(batch: BatchMetrics) -> BatchMetrics:
+        """The slots worked half as much as the batch took: the others waited for the slowest."""
+        (stage,) = batch.operators
+        save = replace(stage, name="StateStoreSave", useful_s=(stage.useful_s or 0.0) / 2)
+        return replace(batch, operators=(save,))
+
+    batches = [skewed(batch) for batch in batches_of(3, 30, (29_500, 30_500), rate=30_000.0)]
+    assert fit(batches, uneven=Uneven(4, 2.0))[4].rows_per_s == pytest.approx(30_000, rel=0.25)
+    assert fit(batches) == {}, "the batches contradict an even spread"
+    assert fit(batches, uneven=Uneven(8, 2.0)) == fit(batches), "measured at other slots"
+    plain = [replace(batch, operators=(replace(batch.operators[0], name="Project"),)) for batch in batches]
+    assert fit(plain, uneven=Uneven(4, 2.0)) == fit(plain), "a stage without state"
 
 
 def test_fit_is_none_if_fixed_cost_and_slope_cannot_be_separated() -> None:

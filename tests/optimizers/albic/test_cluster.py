@@ -146,3 +146,10 @@ def test_load_measured_next_to_its_input_is_higher_elsewhere() -> None:
     flows = Flows((0,), (1,), (2_000_000,), s_per_mb=0.25)
     of = made(groups([1], [0, 0], second=[1], flows=flows), 2)
     assert of.load(np.array([0, 0])).tolist() == [1, 1] and of.load(np.array([0, 1])).tolist() == [1, 1.5]
+
+
+def test_unevenness_is_the_time_over_that_of_slots_which_share_the_work_evenly() -> None:
+    assert groups([4, 4, 4, 4], [0, 0, 1, 1]).unevenness(1, 2) == 1.0
+    assert groups([6, 2, 2, 2], [0, 0, 1, 1]).unevenness(1, 2) == pytest.approx(8 / 6)
+    assert groups([6, 6], [0, 0]).unevenness(1, 4) == pytest.approx(2.0), "two tasks use two of four slots"
+    assert groups([0, 0], [0, 1]).unevenness(1, 2) == 1.0
