@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from itertools import combinations, islice
 from typing import Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
+from millrace.model.signals import Bounds
 from millrace.model.spec_base import Count, Strict
 
 LOOKED_AT = 14
@@ -91,25 +93,8 @@ class Window(Strict):
         return found
 
 
-@dataclass(frozen=True)
-class Range:
-    """Allowed numbers of slots, and the keys that set them.
-
-    Attributes:
-        min: Fewest.
-        max: Most.
-        min_key: Spec key of the fewest.
-        max_key: Spec key of the most.
-    """
-
-    min: int
-    max: int
-    min_key: str = "slots.min"
-    max_key: str = "slots.max"
-
-
-def range_at(usual: Range, windows: Sequence[Window], now: datetime) -> Range:
-    """Return the allowed slots at a time.
+def bounds_at(usual: Bounds, windows: Sequence[Window], now: datetime) -> Bounds:
+    """Return the allowed slots at a time, with the keys that set them.
 
     Args:
         usual: The slots that are allowed outside all windows.
@@ -120,9 +105,8 @@ def range_at(usual: Range, windows: Sequence[Window], now: datetime) -> Range:
     if open_now is None:
         return usual
     key = f"slots.schedule until {open_now.next_end(now):%Y-%m-%d %H:%M} {open_now.timezone}"
-    least = (usual.min, usual.min_key) if open_now.min is None else (open_now.min, key)
-    most = (usual.max, usual.max_key) if open_now.max is None else (open_now.max, key)
-    return Range(least[0], most[0], least[1], most[1])
+    least = usual if open_now.min is None else replace(usual, min_slots=open_now.min, min_key=key)
+    return least if open_now.max is None else replace(least, max_slots=open_now.max, max_key=key)
 
 
 def overlap(windows: Sequence[Window], now: datetime) -> tuple[int, int, datetime] | None:
@@ -141,3 +125,9 @@ def overlap(windows: Sequence[Window], now: datetime) -> tuple[int, int, datetim
                 if following < end:
                     return first, second, following
     return None
+
+
+@cache  # the spec of each of several apps is validated again and again
+def overlap_from(day: date, windows: tuple[Window, ...]) -> tuple[int, int, datetime] | None:
+    """Return what :func:`overlap` returns, from the beginning of a day (UTC) on."""
+    return overlap(windows, datetime.combine(day, time(), UTC))

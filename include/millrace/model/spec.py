@@ -383,8 +383,7 @@ class PipelineSpec(Strict):
         Args:
             now: A time, with a time zone; None for the widest bounds of all times.
         """
-        allowed = self.slots.widest if now is None else self.slots.at(now)
-        return Bounds(allowed.min, allowed.max, self.slot_step, allowed.min_key, allowed.max_key)
+        return self.slots.bounds(self.slot_step, now)
 
     @property
     def slot_step(self) -> int:

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from millrace.model.master import EMBEDDED
 from millrace.model.master import PATTERN as MASTER
-from millrace.model.schedule import Range, Window, overlap, range_at
+from millrace.model.schedule import Window, bounds_at, overlap_from
+from millrace.model.signals import Bounds
 from millrace.model.spec_base import Adapted, Strict
 
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
@@ -61,28 +62,30 @@ class Slots(Adapted):
             most = self.max if window.max is None else window.max
             if least > most:
                 raise ValueError(f"schedule.{index}: min, {least}, is more than max, {most}; set both in the window")
-        found = overlap(self.schedule, datetime.now(UTC))
+        found = overlap_from(datetime.now(UTC).date(), self.schedule)
         if found is not None:
             first, second, at = found
             both = f"windows {first} and {second} are both open at {at:%Y-%m-%d %H:%M} {at.tzinfo}"
             raise ValueError(f"schedule: {both}; let one end before the other starts")
         return self
 
-    def at(self, now: datetime) -> Range:
-        """Return the slots that are allowed at a time."""
-        return range_at(Range(self.min, self.max), self.schedule, now)
-
     @property
     def highest_min(self) -> int:
         """The most slots that a minimum ever asks for."""
         return max((self.min, *(window.min for window in self.schedule if window.min is not None)))
 
-    @property
-    def widest(self) -> Range:
-        """The fewest and the most slots that are ever allowed."""
+    def bounds(self, step: int, now: datetime | None) -> Bounds:
+        """Return the allowed slots at a time; the widest of all times without one.
+
+        Args:
+            step: Slots of one executor, >= 1.
+            now: The time, with a time zone.
+        """
+        if now is not None:
+            return bounds_at(Bounds(self.min, self.max, step), self.schedule, now)
         least = (window.min for window in self.schedule if window.min is not None)
         most = (window.max for window in self.schedule if window.max is not None)
-        return Range(min((self.min, *least)), max((self.max, *most)))
+        return Bounds(min((self.min, *least)), max((self.max, *most)), step)
 
 
 class ObjectiveSpec(Strict):

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import pydantic_reason
-from millrace.model.schedule import Range, Window, overlap, range_at
+from millrace.model.schedule import Window, bounds_at, overlap
+from millrace.model.signals import Bounds
 from millrace.model.spec import PipelineSpec
 
 BERLIN = ZoneInfo("Europe/Berlin")
-USUAL = Range(1, 8)
+USUAL = Bounds(1, 8)
 WORK = {"start": "0 8 * * 1-5", "end": "0 20 * * 1-5", "timezone": "Europe/Berlin", "min": 4}
 MONDAY = datetime(2013, 7, 1, tzinfo=BERLIN)
 
@@ -72,11 +73,11 @@ def test_daily_window_covers_its_hours(start: int, hours: int, minute: int) -> N
 
 
 def test_bounds_in_a_window_are_its_own_and_say_until_when() -> None:
-    inside = range_at(USUAL, [window()], MONDAY + timedelta(hours=9))
-    assert inside == Range(4, 8, "slots.schedule until 2013-07-01 20:00 Europe/Berlin", "slots.max")
-    assert range_at(USUAL, [window()], MONDAY) == USUAL
+    inside = bounds_at(USUAL, [window()], MONDAY + timedelta(hours=9))
+    assert inside == Bounds(4, 8, 1, "slots.schedule until 2013-07-01 20:00 Europe/Berlin", "slots.max")
+    assert bounds_at(USUAL, [window()], MONDAY) == USUAL
     night = window(start="0 20 * * *", end="0 8 * * *", min=None, max=2)
-    assert range_at(USUAL, [window(), night], MONDAY + timedelta(hours=21)).max == 2
+    assert bounds_at(USUAL, [window(), night], MONDAY + timedelta(hours=21)).max_slots == 2
 
 
 def test_overlap_is_found_and_windows_that_touch_are_none() -> None:
