@@ -1,4 +1,4 @@
-"""What runs of each paper's algorithms, and where: ``python -m benchmarks.algorithms`` writes docs/algorithms.md.
+"""The papers' algorithms and where each runs: ``python -m benchmarks.algorithms`` writes docs/algorithms.md.
 
 The rows are in algorithms.yaml next to this file. ``tests/test_reachability.py`` checks them against the sources.
 """
@@ -21,8 +21,8 @@ BENCHMARKS = "benchmarks."
 HEAD = """# The papers' algorithms
 
 Each algorithm of the four papers that Millrace builds on, with the module that implements it, the spec key that lets it
-change a running job, and the test that does so on real Spark. What has no spec key runs only in `benchmarks/`, as a
-rival. `python -m benchmarks.algorithms` writes this page from `benchmarks/algorithms.yaml`, and
+change a running job, and the test that does so on real Spark. An algorithm without a spec key runs only in
+`benchmarks/`, as a rival. `python -m benchmarks.algorithms` writes this page from `benchmarks/algorithms.yaml`, and
 `tests/test_reachability.py` checks that modules, spec keys and tests exist.
 """
 COLUMNS = """| algorithm | source | module | spec | live test |

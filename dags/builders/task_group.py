@@ -50,6 +50,6 @@ class MillraceTaskGroup(TaskGroup):
             observed = adapt.add_tasks(spec, form=False) if evaluate else None
             if launched is not None and observed is not None:
                 launched >> observed
-            # most evaluations skip their last tasks, and what follows the group must run all the same
+            # most evaluations skip their last tasks; the tasks after the group must still run
             ends = [task for task in self.children.values() if not task.downstream_task_ids]
             ends >> EmptyOperator(task_id="done", trigger_rule=TriggerRule.NONE_FAILED)

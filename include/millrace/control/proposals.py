@@ -141,7 +141,7 @@ def collect_proposals(
         current: The Deployment that runs.
         memories: Each optimizer's memory after the last evaluation.
         owners: The spec's owner of each field.
-        integrated: Tell the tuner what placement alone would change, if an optimizer that may place can tell.
+        integrated: Give the tuner what placement alone would change, if an optimizer that may place knows it.
     """
     if integrated and owners.get(PLACEMENT) == PLACEMENT_OPTIMIZER:
         try:
@@ -182,7 +182,7 @@ def collect_proposals(
 def _with_potential(
     optimizers: Mapping[str, Optimizer], signals: Signals, current: Deployment, memories: Mapping[str, Memory]
 ) -> Signals:
-    """Return the signals with what placement alone would change, if an optimizer can tell."""
+    """Return the signals with what placement alone would change, if an optimizer knows it."""
     placer = optimizers.get(PLACEMENT_OPTIMIZER)
     if not isinstance(placer, ForeseesPlacement):
         return signals

@@ -6,8 +6,8 @@ last worker and flow left. A pair meets where its tuples cross. In each batch, a
 1. *processes*: it joins what arrived with the tuples that rest here. Arriving R also joins the copies of S that this
    worker sent to the left and that are not acknowledged: the two cross on the link. Arriving S does not join the
    copies of R, or such pairs would meet twice.
-2. *forwards*: blocks go on while its tuples of a side exceed its successor's by a block. A tuple is *due* once all its
-   partners have entered the chain; it goes on regardless of workloads, and leaves at the end of the chain.
+2. *forwards*: blocks move on while its tuples of a side exceed its successor's by a block. A tuple is *due* once all
+   its partners have entered the chain; it moves on regardless of workloads, and leaves at the end of the chain.
 3. *reports*: its report acknowledges what arrived (ACK) and says how much rests here (SIZE_CHG). The next plan brings
    both to its neighbours, which then drop their copies (*Deleting*).
 
@@ -39,7 +39,7 @@ class Chain(WorkerBatch):
     """A micro-batch of one worker of the chain."""
 
     def output(self) -> Iterator[Row]:
-        """Join what arrives, keep it, and forward what may or must go on."""
+        """Join what arrives, keep it, and forward what may or must move on."""
         new, neighbours = self.unpacked(self.own), self.received()
         arriving, back = {stream: [kept] for stream, kept in new.items()}, dict[int, Kept]()
         for source, sets in neighbours.items():

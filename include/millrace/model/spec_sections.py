@@ -126,7 +126,7 @@ class GuardsSpec(Strict):
 
 
 class Cost(Strict):
-    """What slots cost; the page and the report then show money beside core-hours."""
+    """Price of slots; the page *Millrace* and replays then also show money."""
 
     core_hour: float = Field(gt=0, description="Price of one slot for an hour")
     currency: str = Field("", max_length=8, description="Shown after amounts, such as EUR")
