@@ -185,8 +185,10 @@ FORECAST = {
             PlacementOptions,
             {
                 "method": "joint, albic, balancer",
+                "framework": "integrated, non_integrated",
                 "budget": "a number in [0, inf]",
                 "cost": "count, state",
+                "drain_mb": "a number in [0, inf]",
                 "worth": "a number in [0, 1]",
                 "rest_s": NOT_NEGATIVE,
                 "remote_s_per_mb": NOT_NEGATIVE,
