@@ -8,9 +8,12 @@ from pathlib import Path
 # this folder's modules must hide no others, and a user's modules win over ours of the same name
 sys.path[:] = [*sys.path[1:], str(Path(__file__).resolve().parents[1] / "include")]
 
-from millrace.model.errors import MillraceError  # noqa: E402
-from millrace.run_folder.arguments import parse  # noqa: E402
-from millrace.runtime.lifecycle import Driver  # noqa: E402
+try:
+    from millrace.model.errors import MillraceError
+    from millrace.run_folder.arguments import parse
+    from millrace.runtime.lifecycle import Driver
+except ImportError as missing:  # submit.python names an environment without them
+    sys.exit(f"{missing}. Run: {sys.executable} -m pip install 'millrace[driver]'")
 
 if __name__ == "__main__":
     try:

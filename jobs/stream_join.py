@@ -19,6 +19,7 @@ from millrace.model.codec import from_json
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinDefinition, JoinSettings
 from millrace.run_folder.arguments import recognise
+from millrace.runtime.spark_versions import JOIN, require
 
 
 def main() -> None:
@@ -35,6 +36,7 @@ def main() -> None:
         definition = _definition(options.join)
         first = JoinSettings(options.workers, options.block, options.shed)
         spark = SparkSession.builder.appName("stream_join").getOrCreate()
+        require("a join", spark.version, JOIN)
         driver = recognise(sys.orig_argv)
         if driver is None:
             start(spark, definition, lambda: first).awaitTermination()

@@ -77,7 +77,7 @@ def install(folder: Path) -> Path:
     subprocess.run([uv, "venv", "--quiet", f"--python={sys.executable}", str(venv)], check=True)
     argv = [uv, "pip", "install", "--quiet", f"--python={venv / 'bin' / 'python'}", f"--constraints={pins}"]
     # as another project would: without the packages that this project's settings leave out
-    subprocess.run([*argv, "--no-config", str(wheel(folder))], check=True)
+    subprocess.run([*argv, "--no-config", f"{wheel(folder)}[airflow]"], check=True)
     return venv
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace.drivers.executor_conf import CLUSTER, executor_conf, local_executor_conf, login, master_address
+from millrace.drivers.spark_environment import with_environment
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
@@ -30,6 +31,8 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
+}
+DELTA_DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
@@ -69,6 +72,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
         MillraceError: If an argument contains a character that spark-submit's own shell script cannot pass on.
     """
     submit = _submit(app)
+    options = with_environment(options, submit)
     argv = [str(options.spark_submit), "--name", f"{arguments.pipeline}/{arguments.app}"]
     master = master_address(submit.master, options.cluster)
     argv += [
@@ -78,7 +82,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
     ]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
     jars = [*_jars(options, submit), *map(str, options.jars if submit.master not in (LOCAL, EMBEDDED) else ())]
-    lists = {"--packages": submit.packages, "--jars": jars, "--py-files": submit.py_files}
+    lists = {"--packages": (*options.packages, *submit.packages), "--jars": jars, "--py-files": submit.py_files}
     argv += _settings(conf(options, app), lists)
     argv += [str(RUN_SCRIPT), *arguments.argv()]
     for argument in argv:
@@ -91,7 +95,7 @@ def command(options: SubmitOptions, app: AppDeployment, arguments: DriverArgumen
 def conf(options: SubmitOptions, app: AppDeployment) -> dict[str, str]:
     """Return the Spark settings of a driver: Millrace's, overridden by the pipeline's, and what a Deployment fixes."""
     submit = _submit(app)
-    merged = {**DEFAULTS, **options.conf}
+    merged = {**DEFAULTS, **(DELTA_DEFAULTS if options.has_delta else {}), **options.conf}
     if app.executor is not None:
         same_paths = submit.master == EMBEDDED or _on_this_machine(submit, options)
         merged |= {**CLUSTER, **executor_conf(app, app.executor)}
@@ -123,6 +127,7 @@ def environment(options: SubmitOptions, app: AppDeployment, inherited: Mapping[s
         MillraceError: If a secret cannot be read, others can read its file, or YARN's address is not set.
     """
     submit = _submit(app)
+    options = with_environment(options, submit)
     env = {k: v for k, v in inherited.items() if not k.startswith(NOT_INHERITED)}
     env.update(options.env)
     if not _on_this_machine(submit, options) and is_loopback_host(env.get(LOOPBACK_VARIABLE, "")):
@@ -189,9 +194,12 @@ def rescale_command(options: SubmitOptions, app: AppDeployment, verb: Verb, fold
         folder: The app's folder under the run folder.
     """
     submit, local = _submit(app), _without_executors(app)
+    options = with_environment(options, _submit(local))
     argv = [str(options.spark_submit), "--name", f"rescale {folder.name}", "--master", f"local[{os.cpu_count()}]"]
     argv += ["--driver-memory", f"{app.memory_mb}m"]
-    argv += _settings(conf(options, local), {"--packages": submit.packages, "--jars": _jars(options, submit)})
+    argv += _settings(
+        conf(options, local), {"--packages": (*options.packages, *submit.packages), "--jars": _jars(options, submit)}
+    )
     return [*argv, str(RESCALE), *job_arguments(verb, folder)]
 
 

@@ -40,7 +40,11 @@ class Submit(Strict):
         "or `airflow:connection/ID` (its password); only the source is recorded",
     )
     cwd: str | None = Field(None, description="Working folder of the driver; by default the script's folder")
-    python: str | None = Field(None, description="Python interpreter of the driver and its Python workers")
+    python: str | None = Field(
+        None,
+        description="Python interpreter of the driver and its Python workers. If its environment has a PySpark of its "
+        "own (3.5 to 4.3), that is used; it needs `pip install millrace[driver]`",
+    )
 
 
 class Executor(Strict):

@@ -32,6 +32,8 @@ class SubmitOptions:
     Attributes:
         spark_submit: The program.
         jars: The Delta jars.
+        packages: Maven coordinates that every driver gets, such as Delta's for another version of Spark.
+        has_delta: Whether there is a Delta for the drivers' version of Spark.
         conf: Spark settings: class path, class archive, addresses.
         python: Interpreter of driver and workers, unless the pipeline names one.
         env: Environment variables on top of the caller's.
@@ -48,6 +50,8 @@ class SubmitOptions:
     cluster: EmbeddedCluster | None = None
     connectors: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     secret_of: SecretOf | None = None
+    packages: tuple[str, ...] = ()
+    has_delta: bool = True
 
 
 def conf_words(conf: Mapping[str, str]) -> list[str]:

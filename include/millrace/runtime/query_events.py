@@ -17,6 +17,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from millrace.runtime.spark_versions import streaming_runtime
 from millrace.runtime.warm_up import REHEARSAL
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class QueryEvents:
         jvm = context._jvm
         java_import(jvm, "org.apache.spark.sql.streaming.*")  # as PySpark's own addListener does
         self._bus = context._jsc.sc().listenerBus()
-        runtime = jvm.org.apache.spark.sql.execution.streaming.runtime
+        runtime = streaming_runtime(jvm, context.version)
         self._queries = runtime.StreamingQueryListenerBus(jvm.scala.Option.empty())
         self._queries.addListener(_OfScript(listener)._jlistener)
         self._bus.addToQueue(self._queries, QUEUE)

@@ -18,6 +18,7 @@ from millrace.model.failure import reason
 from millrace.run_folder.driver_records import QueryCheckpoint
 from millrace.run_folder.rescale_record import Phase, Rescale, copy_of, read, write
 from millrace.runtime.checkpoints import STATE_STORE
+from millrace.runtime.spark_versions import RESCALE, require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +128,7 @@ def _task(folder: Path) -> Rescale:
 
 
 def _rescale(spark: SparkSession, checkpoint: QueryCheckpoint, partitions: int) -> None:
+    require("another number of state partitions", spark.version, RESCALE)
     spark.conf.set(STATE_STORE, checkpoint.provider)
     spark.streams  # noqa: B018 - creates the coordinator to which tasks report state
     try:

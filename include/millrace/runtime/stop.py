@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
+import pyspark
+
+from millrace.runtime.spark_versions import is_planned, streaming_runtime, trigger_frame
 from millrace.runtime.telemetry.positions import Positions
 from millrace.runtime.telemetry.query_log import newest_batch
 from millrace.runtime.telemetry.sources.kinds import spark_sources
@@ -61,8 +64,6 @@ class StopRequest:
 NOTHING_TO_DO = "Waiting for data to arrive"
 """Spark's status of a query after a trigger that found neither rows nor anything to emit."""
 POLL_S, MOMENT_POLL_S = 0.02, 0.005
-IN_TRIGGER = "MicroBatchExecution.executeOneBatch("
-"""On the stack of a query's thread during a trigger, including the pause after a trigger without a batch."""
 IN_BATCH = "MicroBatchExecution.runBatch("
 BEGINNING = "MicroBatchExecution.constructNextBatch("
 EXECUTING = "SQLExecution$.withNewExecutionId"
@@ -90,7 +91,7 @@ def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
     while active := [query for query in queries if running(query)]:
         late = time.monotonic() > give_up
         for query in active:
-            if late or IN_TRIGGER not in _calls(query):
+            if late or trigger_frame(pyspark.__version__) not in _calls(query):
                 clean = clean and not late
                 query.stop()
         time.sleep(POLL_S)
@@ -112,13 +113,12 @@ def _tell(queries: Sequence[Any], give_up: float) -> None:
 def _may_be_told(query: Any) -> bool:
     """Return whether a query executes a batch, or runs none and is not about to."""
     calls = _calls(query)
-    if IN_TRIGGER not in calls:
+    if trigger_frame(pyspark.__version__) not in calls:
         return True
     if IN_BATCH not in calls:
         return PAUSING in calls and BEGINNING not in calls
     # sources may execute plans of their own before the batch is planned
-    context = query._jsq.streamingQuery().getLatestExecutionContext()
-    return EXECUTING in calls and bool(context.getDuration("queryPlanning").isDefined())
+    return EXECUTING in calls and is_planned(query._jsq.streamingQuery(), pyspark.__version__)
 
 
 def _calls(query: Any) -> str:
@@ -173,8 +173,7 @@ def _batch(query: Any) -> tuple[int, list[Any]]:
 def _terminate(query: Any) -> None:
     from pyspark import SparkContext
 
-    terminated = SparkContext._jvm.org.apache.spark.sql.execution.streaming.runtime
-    state = getattr(terminated, "TERMINATED$")
+    state = getattr(streaming_runtime(SparkContext._jvm, pyspark.__version__), "TERMINATED$")
     query._jsq.streamingQuery().state().set(getattr(state, "MODULE$"))
 
 

@@ -46,7 +46,7 @@ def packages() -> Finding:
         text = metadata.version(name)
         if not least <= tuple(int(part) for part in text.split(".")[:2]) < below:
             allowed = f"{'.'.join(map(str, least))} to below {'.'.join(map(str, below))}"
-            remedy = f'Run pip install "millrace" again in {sys.prefix}, or ./millrace setup in a checkout.'
+            remedy = f'Run pip install "millrace[airflow]" again in {sys.prefix}, or ./millrace setup in a checkout.'
             return problem("packages", f"{name} {text} is installed; Millrace needs {allowed}.", remedy)
         found.append(f"{name} {text}")
     return ok("packages", f"{' and '.join(found)}.")

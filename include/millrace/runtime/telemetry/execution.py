@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from millrace.model.telemetry import STATEFUL
+from millrace.runtime.spark_versions import KEPT_RDD, numbers
 from millrace.runtime.telemetry.stage_tasks import TaskReader
 
 PYTHON = re.compile(r"InPandas|InArrow|InPySpark|EvalPython|ArrowAggregate|ArrowWindow|PythonUDTF|PythonMapIn")
@@ -116,7 +118,8 @@ def _plan(executed: Any) -> ExecutedPlan:
         executed = executed.children().apply(0)
     root = _node(executed)
     # execute() of a node that has run returns the RDD it made then; asking computes nothing
-    return ExecutedPlan(root, Boundary(executed.execute().id(), None))
+    made = executed.execute().id() if numbers(pyspark.__version__) >= KEPT_RDD else None
+    return ExecutedPlan(root, Boundary(made, None))
 
 
 def _node(plan: Any) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage, StateOperator
 
@@ -43,6 +43,20 @@ def fragments(plan: ExecutedPlan) -> list[Fragment]:
     last = Fragment(plan.end)
     visit(plan.root, last)
     return [*done, last]
+
+
+def with_end(plan: ExecutedPlan, stages: Sequence[Stage]) -> ExecutedPlan:
+    """Return a plan whose last stage is known: if the plan does not say, it is the last one without a known shuffle.
+
+    Args:
+        plan: The plan; before Spark 4.0, it does not say which RDD it made.
+        stages: Completed stages of its batch.
+    """
+    if plan.end.rdd is not None:
+        return plan
+    known = {fragment.end.rdd for fragment in fragments(plan)}
+    last = [stage for stage in stages if stage.rdds and not stage.rdds & known]
+    return replace(plan, end=Boundary(max(last[-1].rdds), None)) if last else plan
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from millrace.runtime.query_events import QueryEvents, running_query
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
+from millrace.runtime.telemetry.fragments import with_end
 from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
@@ -143,6 +144,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         facts: dict[str, Any] = json.loads(progress.json)
         position = self._positions(run).of(facts["sources"])
         stages = self._guarded("stages", lambda: run.stages.read(batch_id)) or ()
+        plan = None if plan is None else with_end(plan, stages)
         self._host.sample(SAMPLE_AGE_S)
         end = batches.ended(facts).timestamp()
         started = end - batches.durations_ms(facts).get("triggerExecution", 0) / 1000.0

@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import pyspark
+
 from millrace.model.telemetry import PartitionFlow, PartitionRun
+from millrace.runtime.spark_versions import NO_MAP_OUTPUT, numbers
 from millrace.runtime.telemetry import batches
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Stage
@@ -202,6 +205,8 @@ class PartitionSampler:
 
     def _flows(self, batch: SampledBatch) -> Iterator[PartitionFlow]:
         """Yield what each partition passed to each of the next stage, if that stage keeps state too."""
+        if numbers(pyspark.__version__) >= NO_MAP_OUTPUT:
+            return
         self._outputs = self._outputs or MapOutput(self._context)
         for sender in batch.stages:
             for receiver in batch.stages:

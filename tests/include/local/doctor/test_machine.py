@@ -39,9 +39,10 @@ def test_package_of_another_version_is_named(name: str, version: str, monkeypatc
 
 def test_versions_match_the_project() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    needed = project["optional-dependencies"]["airflow"]
     least, below = (".".join(map(str, bound)) for bound in machine.VERSIONS["apache-airflow"])
-    assert f"apache-airflow>={least},<{below.removesuffix('.0')}" in project["dependencies"]
-    spark = next(d for d in project["dependencies"] if d.startswith("pyspark=="))
+    assert f"apache-airflow>={least},<{below.removesuffix('.0')}" in needed
+    spark = next(d for d in needed if d.startswith("pyspark=="))
     assert spark.startswith(f"pyspark=={'.'.join(map(str, machine.VERSIONS['pyspark'][0]))}.")
 
 

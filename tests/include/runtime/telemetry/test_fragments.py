@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.runtime.telemetry.execution import Boundary, ExecutedPlan, Node, Stage, StateOperator
-from millrace.runtime.telemetry.fragments import StatefulStage, stateful_stages
+from millrace.runtime.telemetry.fragments import StatefulStage, stateful_stages, with_end
 
 
 def node(name: str, *children: Node, state: StateOperator | None = None, below: Boundary | None = None) -> Node:
@@ -48,3 +50,11 @@ def test_stateful_stage_with_tasks_that_are_not_its_partitions_is_left_out() -> 
 def test_stateful_stage_that_ran_twice_uses_the_last_run() -> None:
     again = stage(9, 22, job=2)
     assert [s.stage for s in stateful_stages(two_stages(), (MAP, FIRST, again, SECOND))] == [again, SECOND]
+
+
+def test_end_that_the_plan_does_not_tell_is_the_last_stage_without_a_known_shuffle() -> None:
+    known = two_stages()
+    unknown = replace(known, end=Boundary(None, None))
+    assert with_end(known, (MAP, FIRST, SECOND)) is known
+    assert with_end(unknown, (MAP, FIRST, SECOND)) == known
+    assert with_end(unknown, (MAP, FIRST)) == unknown

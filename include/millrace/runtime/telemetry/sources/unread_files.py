@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyspark
+
+from millrace.runtime.spark_versions import FILE_SIZES, numbers
 from millrace.runtime.telemetry.sources.api import UNKNOWN, ArrivalBasis, Position, Progress, Source, SourcePosition
 
 MOST_FILES = 20_000
@@ -55,7 +58,9 @@ class UnreadFiles(SourcePosition):
 
     @classmethod
     def of(cls, source: Source) -> UnreadFiles | None:
-        """Return the position of a limited file source; None for other sources, and without a gateway."""
+        """Return the position of a limited file source; None for others, without a gateway, and on Spark before 4.0."""
+        if numbers(pyspark.__version__) < FILE_SIZES:
+            return None
         files = [s for s in source.streams if _class(s) == "FileStreamSource"]
         limited = [s for s in files if _class(s.getDefaultReadLimit()) != "ReadAllAvailable"]
         return cls(limited[-1], source.gateway, source.interval_s) if limited and source.gateway is not None else None
