@@ -90,14 +90,14 @@ with DAG(
         from millrace.model.errors import NotReady
         from millrace.pipelines.catalog import find
         from millrace.plugins.alerts import send
-        from millrace.wiring import control_tables, query_failures, reconciler_for
+        from millrace.wiring import control_tables, query_failures, reconciler_for, restart_needed
 
         with as_airflow():
             spec, tables = find(pipeline), control_tables()
             if tables.deployments.latest(pipeline) is None:
                 raise NotReady(f"{pipeline} was never launched")
             problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, list(spec.app_specs))
-            alerts = due(spec, tables, problem, utcnow(), failed)
+            alerts = due(spec, tables, problem, utcnow(), failed, restart_needed(spec, tables))
             try:
                 send(spec.alerts, alerts, context)
             finally:

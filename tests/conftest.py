@@ -38,7 +38,7 @@ def s3(s3_server: Bucket, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     return replace(s3_server, lake=f"{s3_server.lake}/{request.node.name}")
 
 
-MARKS = ("spark", "airflow", "e2e", "slow", "platform", "research")
+MARKS = ("spark", "airflow", "e2e", "slow", "platform", "versions", "research")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

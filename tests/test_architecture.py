@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "millrace.reporting": {
         *("millrace.model", "millrace.lake", "millrace.control", "millrace.fleet", "millrace.run_folder"),
     },
+    "millrace.run": {"millrace", "millrace.runtime"},
     "millrace.wiring": {*INSIDE - {"millrace.local"}, OPTIMIZERS},
     "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
     OPTIMIZERS: {"millrace.model"},

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from millrace.control.loop import ControlLoop
     from millrace.drivers.delegated_reconciler import DelegatedReconciler
+    from millrace.drivers.external_reconciler import ExternalReconciler
     from millrace.drivers.reconciler import Reconciler
     from millrace.lake.control_tables import ControlTables
     from millrace.lake.deployments import DeploymentStore
@@ -152,10 +153,15 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
     from millrace.control.spark_plant import SparkPlant
     from millrace.environment.home import Home
     from millrace.model.protocols import HasModel
+    from millrace.model.spec import Mode
     from millrace.optimizers.registry import all_of
     from millrace.reporting.tracker import MlflowTracker
 
-    tables, optimizers = control_tables(), all_of(spec)
+    tables = control_tables()
+    remark = ""
+    if spec.submit.is_external and (unable := external_reconciler(spec.name, tables).unable()):
+        spec, remark = spec.model_copy(update={"mode": Mode.ADVISE}), f"This is advice only: {unable}"
+    optimizers = all_of(spec)
     tuner = optimizers[spec.tuner.name]
     fit = tuner.model if isinstance(tuner, HasModel) else None
     return ControlLoop(
@@ -171,6 +177,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
         ),
         clock=utc_now,
         query_failures=lambda: query_failures(spec.name, list(spec.app_specs)),
+        remark=remark,
     )
 
 
@@ -190,14 +197,31 @@ def first_join_workers(spec: PipelineSpec) -> int | None:
 
 def reconciler_for(
     spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None
-) -> Reconciler | DelegatedReconciler:
-    """Return what makes a pipeline run its latest Deployment: its own reconciler, or one that waits for the runner."""
+) -> Reconciler | DelegatedReconciler | ExternalReconciler:
+    """Return what makes a pipeline run its latest Deployment.
+
+    That is its own reconciler, one that waits for the runner, or one that follows a driver which others start.
+    """
+    if spec.submit.is_external:
+        return external_reconciler(spec.name, tables, spec.ready_deadline_s)
     if os.environ.get(RUNNER_VARIABLE):
         from millrace.drivers.delegated_reconciler import DelegatedReconciler
         from millrace.environment.home import Home
 
         return DelegatedReconciler(spec, tables, Home.from_env().run / "drivers")
     return own_reconciler(spec, tables, secret_of)
+
+
+def external_reconciler(pipeline: str, tables: ControlTables, deadline_s: float = 120.0) -> ExternalReconciler:
+    """Return what follows the driver of a pipeline if somebody else starts it."""
+    from millrace.drivers.external_reconciler import ExternalReconciler
+
+    return ExternalReconciler(pipeline, tables, deadline_s, utc_now)
+
+
+def restart_needed(spec: PipelineSpec, tables: ControlTables) -> str | None:
+    """Return what a person has to restart, and how, if somebody else starts the pipeline's driver; None if nothing."""
+    return external_reconciler(spec.name, tables).restart_needed() if spec.submit.is_external else None
 
 
 def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:
@@ -221,7 +245,10 @@ def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     """Return why a pipeline does not run as its newest Deployment wants; None if all is well."""
     from millrace.drivers import app_drivers, delegated_reconciler
     from millrace.environment.home import Home
+    from millrace.lake.control_tables import ControlTables
 
+    if deployment.is_external:
+        return external_reconciler(deployment.pipeline, ControlTables(deployments.lake)).problem()
     home = Home.from_env()
     run_dir = home.run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in another container's process table

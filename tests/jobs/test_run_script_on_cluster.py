@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +16,6 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from millrace.environment import spark_env
 from millrace.lake.executor_runs import executor_runs
 from millrace.lake.partition_runs import partition_runs
 from millrace.lake.store import Lake
@@ -25,34 +23,15 @@ from millrace.model.deployment import ExecutorSize
 from millrace.run_folder.driver_records import DriverState
 from millrace.runtime.agent.executor_warm_up import JOB
 from tests.jobs.driving import Driving, until
+from tests.jobs.standalone import standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    spark_class, started = spark_env.spark_home() / "bin" / "spark-class", []
-
-    def start(name: str, *args: str) -> Path:
-        log = tmp_path / f"{name}.log"
-        env = {**os.environ, **spark_env.environment()}
-        argv = [str(spark_class), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *args]
-        with log.open("wb") as output:
-            started.append(subprocess.Popen(argv, env=env, stdout=output, stderr=subprocess.STDOUT))
-        return log
-
-    try:
-        log = start("master.Master", "--port", "0")
-        until(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), "a master")
-        address = re.search(r"Starting Spark master at (spark://\S+)", log.read_text())[1]
-        folder = str(tmp_path / "work")
-        log = start("worker.Worker", "--cores", "4", "--memory", "4g", "--work-dir", folder, address)
-        until(lambda: "Successfully registered with master" in log.read_text(), "a worker")
+    with standalone(tmp_path) as address:
         yield address
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def test_script_on_a_cluster_runs_on_its_slots(master: str, tmp_path: Path) -> None:

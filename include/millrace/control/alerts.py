@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -38,6 +39,7 @@ def due(
     problem: str | None,
     now: datetime,
     failed: Sequence[QueryFailure] = (),
+    restart: str | None = None,
 ) -> tuple[Alert, ...]:
     """Return the alerts to send for a pipeline.
 
@@ -47,6 +49,7 @@ def due(
         problem: Why it does not run although it should; None if all is well.
         now: The present (UTC).
         failed: Queries that failed while their driver kept running.
+        restart: What a person has to restart, and how, if Millrace did not start the driver; None if nothing.
     """
     recent = tables.decisions.recent(spec.name, DECISIONS)
     decisions = [d for d in recent if d.time >= now - LOOK_BACK]
@@ -56,7 +59,8 @@ def due(
         *_decided(decisions, timedelta(seconds=spec.approval_expires_s), now),
         *(_held(recent) if decisions else ()),
         *_changed(changes),
-        *_ran(problem, told),
+        *_ran(None if problem == restart else problem, told),
+        *(((AlertKind.RESTART_NEEDED, hashlib.sha256(restart.encode()).hexdigest()[:16], restart),) if restart else ()),
         *(
             (AlertKind.QUERY_FAILED, f"{failure.query} {failure.at.isoformat()}", failure.sentence)
             for failure in failed

@@ -56,6 +56,7 @@ class ControlLoop:
         tracker: Logs changes.
         clock: The present (UTC).
         query_failures: Returns the queries that failed while their driver kept running; Decisions name them.
+        remark: Sentence that every Decision ends with; empty for none.
     """
 
     spec: PipelineSpec
@@ -66,6 +67,7 @@ class ControlLoop:
     tracker: Tracker
     clock: Callable[[], datetime]
     query_failures: Callable[[], Sequence[QueryFailure]] = tuple
+    remark: str = ""
 
     def observe(self, request: Request = NO_REQUEST) -> EvaluationInput:
         """Judge and collect the telemetry since the last evaluation, and check what earlier changes achieved.
@@ -77,7 +79,7 @@ class ControlLoop:
             NotReady: Quietly, if the pipeline is detached, or nothing is new and no driver has died recently.
         """
         since, note = starting_point(self.tables, self.spec.name)
-        note = " ".join(filter(None, (note, *(failure.sentence for failure in self.query_failures()))))
+        note = " ".join(filter(None, (note, *(failure.sentence for failure in self.query_failures()), self.remark)))
         start = EvaluationInput(self.spec.name, None, NOT_JUDGED, since, time=self.clock(), until=since, note=note)
         hold = self._not_running()
         if hold is not None:

@@ -164,7 +164,7 @@ class AppDrivers:
             now: Current time (UTC).
         """
         wanted = deployment.wanted(self.app) if deployment.kept_running else None
-        if wanted is None or rescale_record.running(self.folder):
+        if wanted is None or wanted.is_external or rescale_record.running(self.folder):
             return None
         content = fingerprint(wanted)
         if self.current(self.live(), content) is not None or self.completed(deployment) is not None:

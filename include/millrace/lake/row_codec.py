@@ -54,7 +54,7 @@ def batch_from_row(row: Mapping[str, Any]) -> BatchMetrics:
 
 def app_row(app: AppMetrics) -> dict[str, Any]:
     """Return an app's metrics as a row of ``telemetry/apps``."""
-    return _columns(app)
+    return {**_columns(app), "attached": None if app.attached is None else to_json(app.attached)}
 
 
 def executor_row(run: ExecutorRun) -> dict[str, Any]:

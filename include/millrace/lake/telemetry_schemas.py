@@ -101,7 +101,7 @@ TELEMETRY: dict[str, TableSchema] = {
     "telemetry/apps": table(
         "one app between two flushes of its telemetry",
         "the driver",
-        "quality gate, reconciler (drivers on another host)",
+        "quality gate, reconciler (drivers on another host, and those that others started)",
         "when it was measured",
         APP,
         GENERATION,
@@ -109,6 +109,13 @@ TELEMETRY: dict[str, TableSchema] = {
         ("rss_bytes", WHOLE, "bytes", "resident memory of the process tree"),
         ("up_s", REAL, "s", "time since the driver started"),
         ("host", TEXT, "", "host of the driver"),
+        (
+            "attached",
+            TEXT,
+            "JSON",
+            "of a driver that Millrace did not start: its name, Spark's version, the Deployment version in force, "
+            "slots, settings that only a restart changes, why it cannot change its executors, whether it has ended",
+        ),
         keep_days=TELEMETRY_DAYS,
         ids_hours=IDS_HOURS,
     ),

@@ -16,6 +16,7 @@ class AlertKind(StrEnum):
     CIRCUIT_OPEN = "circuit_open"
     HOLDS = "holds"
     QUERY_FAILED = "query_failed"
+    RESTART_NEEDED = "restart_needed"
     NOT_RUNNING = "not_running"
     RUNNING = "running"
 

@@ -27,6 +27,8 @@ LIVE = (INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields whose changes never restart a driver: a feed, the running job or its agent follows them (tiers T0, T1)."""
 OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields of a Deployment that an optimizer may own."""
+EXTERNAL = "external"
+"""``submit.launcher`` of an app whose driver somebody else starts."""
 CHANGEABLE = (*OWNABLE, MAX_PARALLELISM)
 """Fields that a Decision may change."""
 
@@ -107,6 +109,11 @@ class AppDeployment:
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     script_hash: str = ""
     standby: bool = False
+
+    @property
+    def is_external(self) -> bool:
+        """Whether somebody else starts and stops its driver, which a script attaches."""
+        return self.submit.get("launcher") == EXTERNAL
 
     @property
     def executors(self) -> int:
@@ -242,6 +249,11 @@ class Deployment:
     def sizeable(self) -> bool:
         """Whether its telemetry shows how it should run, now or, if it has finished, at its next launch."""
         return self.running or self.finished is not None
+
+    @property
+    def is_external(self) -> bool:
+        """Whether somebody else starts and stops its drivers."""
+        return any(app.is_external for app in self.apps.values())
 
     @property
     def kept_running(self) -> bool:

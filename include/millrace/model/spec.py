@@ -19,6 +19,7 @@ from millrace.model.app_spec import SHARED, AppName, AppSection, Budget, cycle, 
 from millrace.model.codec import to_json
 from millrace.model.deployment import (
     EXECUTOR_MEMORY,
+    EXTERNAL,
     INGEST,
     JOIN_FIELDS,
     MAX_PARALLELISM,
@@ -66,7 +67,7 @@ class Mode(StrEnum):
 
 def _needs_something_to_run(schema: dict[str, Any]) -> None:
     schema["required"].remove("script")
-    schema["anyOf"] = [{"required": [key]} for key in ("script", "join", "apps", "fleet")]
+    schema["anyOf"] = [{"required": [key]} for key in ("script", "join", "apps", "fleet", "submit")]
 
 
 class PipelineSpec(Strict):
@@ -140,6 +141,10 @@ class PipelineSpec(Strict):
             return with_nodes(raw)
         if isinstance(raw, dict) and raw.get("apps"):
             return {"script": "", **raw}
+        if isinstance(raw, dict) and isinstance(submit := raw.get("submit"), dict):
+            # its state can only be rescaled between two drivers that Millrace starts
+            attached = {"script": "", "rescale": Mode.ADVISE} if submit.get("launcher") == EXTERNAL else {}
+            return {**attached, **raw}
         return raw
 
     @model_validator(mode="after")
@@ -158,6 +163,17 @@ class PipelineSpec(Strict):
         if any(n % step for n in (self.slots.min, self.slots.max, self.slots.start, *windows)):
             of = "executor.cores" if task_cpus(self.submit.conf) == 1 else "executor.cores / spark.task.cpus"
             raise ValueError(f"slots: min, max and start must be multiples of {of}, {step}; also in schedule")
+        return self
+
+    @model_validator(mode="after")
+    def _attached_drivers_need_no_start(self) -> Self:
+        if not self.submit.is_external:
+            return self
+        for key in ("join", "fleet", "apps", "profile"):
+            if getattr(self, key):
+                raise ValueError(f"{key}: Millrace starts its drivers; leave out submit.launcher, or {key}")
+        if self.rescale is not Mode.ADVISE:
+            raise ValueError("rescale: only advise, because Millrace does not start the driver of this pipeline")
         return self
 
     @model_validator(mode="after")

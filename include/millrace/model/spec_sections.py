@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from millrace.model.deployment import EXTERNAL
 from millrace.model.master import EMBEDDED
 from millrace.model.master import PATTERN as MASTER
 from millrace.model.schedule import Window, bounds_at, overlap_from
@@ -18,6 +19,12 @@ CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"
 
 class Submit(Strict):
     """How the app is submitted; keys have the names of spark-submit's options."""
+
+    launcher: Literal["millrace", "external"] = Field(
+        "millrace",
+        description="Who starts and stops the driver: 'millrace', or 'external', where the script calls "
+        "`millrace.attach` and Millrace changes only executors and the placement of state, see docs/attach.md",
+    )
 
     master: str = Field(
         EMBEDDED,
@@ -45,6 +52,11 @@ class Submit(Strict):
         description="Python interpreter of the driver and its Python workers. If its environment has a PySpark of its "
         "own (3.5 to 4.3), that is used; it needs `pip install millrace[driver]`",
     )
+
+    @property
+    def is_external(self) -> bool:
+        """Whether somebody else starts and stops the driver."""
+        return self.launcher == EXTERNAL
 
 
 class Executor(Strict):

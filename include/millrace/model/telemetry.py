@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from millrace.model.arrival import ArrivalBasis
+from millrace.model.attached_driver import AttachedDriver
 
 STATEFUL = re.compile(r"StateStoreSave|SymmetricHashJoin|Deduplicate|GroupsWithState|TransformWithState|GlobalLimit")
 """Spark's names of plan nodes that keep state."""
@@ -123,6 +124,7 @@ class AppMetrics:
         rss_bytes: Resident memory of the process tree.
         up_s: Seconds since the driver started.
         host: Host of the driver.
+        attached: What the driver says of itself if Millrace did not start it; None otherwise.
     """
 
     pipeline: str
@@ -133,6 +135,7 @@ class AppMetrics:
     rss_bytes: int | None
     up_s: float
     host: str | None = None
+    attached: AttachedDriver | None = None
 
 
 DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")

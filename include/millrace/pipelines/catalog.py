@@ -66,6 +66,9 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
     scripts = {}
     for name, of_app in spec.app_specs.items():
         _check_conf(path, of_app)
+        if of_app.submit.is_external:
+            scripts[name] = ""
+            continue  # it may be on another machine
         scripts[name] = str(_existing(path, f"apps.{name}.script" if spec.apps else "script", of_app.script))
     if not spec.apps:
         return spec.model_copy(update={"script": scripts[spec.app]})

@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from millrace.model.failure import reason
@@ -25,6 +24,7 @@ from millrace.runtime.warm_up import WarmUp
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from millrace.runtime.telemetry.batches import AppIdentity
     from millrace.runtime.telemetry.listener import Telemetry
 
 PARENT_POLL_S = 0.5
@@ -84,7 +84,7 @@ class Driver:
         driver_link.connect(PartitionLink(a, self._telemetry.keys))
         host = self._telemetry.host
         AdvanceWatch(spark, self._gate.queries, self.journal, host, a.batch_deadline_s).start()
-        self._follow_executors(spark, self._telemetry)
+        self._follow_executors(spark, identity, self._telemetry)
         context: Any = spark.sparkContext
         stop = context.stop
         self._application_lost = context._jsc.sc().isStopped
@@ -97,56 +97,22 @@ class Driver:
 
         context.stop = stop_after_last_events
 
-    def _follow_executors(self, spark: SparkSession, telemetry: Telemetry) -> None:
+    def _follow_executors(self, spark: SparkSession, identity: AppIdentity, telemetry: Telemetry) -> None:
         """Start the agent that changes executors as Deployments say, if the app has executors."""
         if spark.sparkContext.master.startswith("local"):
             return
-        from millrace.lake.decisions import DecisionStore
         from millrace.lake.deployments import DeploymentFollower, DeploymentStore
         from millrace.lake.store import Lake
-        from millrace.model.telemetry import ExecutorRun
-        from millrace.runtime.agent.agent import ExecutorAgent
-        from millrace.runtime.agent.allocation import Allocation, Lifetime
-        from millrace.runtime.agent.contingencies import Contingencies
-        from millrace.runtime.agent.executor_warm_up import ExecutorWarmUp, job_on_executors
-        from millrace.runtime.agent.placement import StatePlacement
+        from millrace.runtime.agent.start import start_agent
 
         a, lake = self.arguments, Lake(self.arguments.lake)
         deployed = DeploymentStore(lake).get(a.pipeline, a.version)
         content = deployed.apps.get(a.app) if deployed else None
         if content is None or content.executor is None:
             return
-
-        def report(version: int, slots: int) -> None:
-            telemetry.resized(version, slots)
-            self.journal.resized(version, slots)
-
-        memory_mb = content.executor.memory_mb
-
-        def note(lifetime: Lifetime, number: int | None) -> None:
-            telemetry.executor(
-                ExecutorRun(
-                    a.pipeline,
-                    a.app,
-                    a.generation,
-                    executor=lifetime.executor.id,
-                    executor_number=number,
-                    host=lifetime.executor.host,
-                    cores=lifetime.cores,
-                    memory_mb=memory_mb,
-                    started=lifetime.started,
-                    ended=lifetime.ended,
-                    reason=lifetime.reason,
-                    peak_memory_mb=lifetime.peak_memory_mb,
-                    measured=datetime.now(UTC) if lifetime.peak_memory_mb else None,
-                )
-            )
-
         read = DeploymentFollower(lake, a.pipeline).read
-        parts = (Allocation(spark), StatePlacement(spark), self._gate.queries)
-        contingencies = Contingencies(a.app, telemetry.watch, DecisionStore(lake), DeploymentStore(lake))
-        ready = ExecutorWarmUp(job_on_executors(spark, content.slots_per_executor, self._gate.queries)).ready
-        ExecutorAgent(a.app, a.version, content, read, *parts, report, note, ready, contingencies.step).start()
+        queries, report = self._gate.queries, self.journal.resized
+        start_agent(spark, identity, content, read, lake, telemetry, queries, report)
 
     def _listen(self, spark: SparkSession) -> None:
         from millrace.runtime.journal_listener import JournalListener

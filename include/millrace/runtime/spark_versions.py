@@ -1,8 +1,8 @@
 """What differs between the versions of Spark that a driver may have, each with the version that brought it.
 
-Whatever else Millrace uses of Spark's internals is the same from :data:`OLDEST` to the newest of :data:`TESTED`. On a
-newer version, everything is tried: what Spark no longer has is switched off with a sentence, and telemetry and advice
-continue.
+Whatever else Millrace uses of Spark's internals is the same from :data:`OLDEST` to the newest of :data:`TESTED`;
+``./millrace test --stage versions`` runs a pipeline on each. On a newer version, everything is tried: what Spark no
+longer has is switched off with a sentence, and telemetry and advice continue.
 """
 
 from __future__ import annotations

@@ -122,5 +122,5 @@ def test_app_row_when_written_then_has_every_column(tmp_path: Path) -> None:
     (found,) = lake.rows("select * from apps", "telemetry/apps")
     assert found == {
         "pipeline": "delays", "app": "delays", "time": time, "generation": 3, "cpu_ratio": None,
-        "rss_bytes": 10**9, "up_s": 1.5, "host": "far", "date": time.date(),
+        "rss_bytes": 10**9, "up_s": 1.5, "host": "far", "attached": None, "date": time.date(),
     }  # fmt: skip

@@ -31,6 +31,9 @@ def deployments(pipeline: str, limit: int, version: int | None) -> None:
         if deployment is None:
             remedy = f"./millrace deployments {pipeline} lists them."
             raise MillraceError("--submit", version, f"a version of {pipeline}", remedy)
+        if deployment.is_external:
+            remedy = "Millrace does not start its driver; submit it where you always do, see docs/attach.md."
+            raise MillraceError("--submit", version, "a pipeline whose driver Millrace starts", remedy)
         for words in own_reconciler(find(pipeline), tables).commands(deployment):
             click.echo(shlex.join(words))
         return

@@ -24,11 +24,12 @@ from millrace.wiring import LAKE_VARIABLE
 
 LOCK = REPO / "tests" / "requirements.lock"
 STAGES = {
-    "unit": "not spark and not airflow and not e2e and not platform and not research",
-    "spark": "spark and not airflow and not e2e and not platform and not research",
-    "airflow": "airflow and not e2e and not platform and not research",
-    "e2e": "e2e and not platform and not research",
-    "platforms": "platform and not research",
+    "unit": "not spark and not airflow and not e2e and not platform and not versions and not research",
+    "spark": "spark and not airflow and not e2e and not platform and not versions and not research",
+    "airflow": "airflow and not e2e and not platform and not versions and not research",
+    "e2e": "e2e and not platform and not versions and not research",
+    "platforms": "platform and not versions and not research",
+    "versions": "versions and not research",
     "research": "research",
 }
 NOT_SLOW = " and not slow"
@@ -94,7 +95,7 @@ def test(stages: Sequence[str], slow: bool, research: bool, platforms: bool, pyt
     setup.ensure_packages(LOCK)
     # selected tests run whatever their stage, without the checks
     everything = STAGES if pytest_args else [*CHECKS, *STAGES]
-    extra = {"research": research, "platforms": platforms}
+    extra = {"research": research, "platforms": platforms, "versions": False}  # downloads 400 MB per version
     wanted = stages or [stage for stage in everything if extra.get(stage, True) or pytest_args]
     if not CHECKS.keys() >= set(wanted):
         setup.ensure_spark()

@@ -77,6 +77,8 @@ class Rounds:
             return
         for deployment in latest:
             name = deployment.pipeline
+            if deployment.is_external:
+                continue
             if name not in self._at_work or self._at_work[name].done():
                 self._at_work[name] = pool.submit(self._round, name, deployment.version)
 

@@ -223,7 +223,7 @@ def _pipeline_status(
     change = next(iter(tables.reconfigurations.recent(wanted.pipeline, limit=1)), None)
     last = tables.decisions.last(wanted.pipeline)
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
-    records = [r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)]
+    drivers = _drivers(tables, run_dir, wanted)
     failed = driver_records.query_failures(run_dir, wanted.pipeline, wanted.apps)
     problem = wiring.problem(wanted, tables.deployments) or " ".join(f.sentence for f in failed) or None
     update = None if spec is None else spec_update(spec, wanted)
@@ -231,7 +231,15 @@ def _pipeline_status(
     unreported = tables.report_problems.current(wanted.pipeline)
     signals = tables.decisions.last_signals(wanted.pipeline)
     apps = tuple(app_views(wanted, lambda _: signals))
-    return PipelineStatus(wanted, _living(records), change, decision, problem, changed, unreported, apps, signals)
+    return PipelineStatus(wanted, drivers, change, decision, problem, changed, unreported, apps, signals)
+
+
+def _drivers(tables: ControlTables, run_dir: Path, wanted: Deployment) -> tuple[DriverRecord, ...]:
+    if wanted.is_external:
+        from millrace.wiring import external_reconciler
+
+        return external_reconciler(wanted.pipeline, tables).status()
+    return _living([r for app in wanted.apps for r in driver_records.all_of(run_dir, wanted.pipeline, app)])
 
 
 def _living(records: list[DriverRecord]) -> tuple[DriverRecord, ...]:

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
@@ -24,6 +24,7 @@ from millrace.model.failure import reason
 from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
 from millrace.runtime.agent.executor_numbers import ExecutorNumbers, staying
 from millrace.runtime.agent.placement import Partition, StatePlacement, follow
+from millrace.runtime.spark_versions import is_missing, lacks
 from millrace.runtime.triggers import interval_s
 
 LOG = logging.getLogger(__name__)
@@ -70,6 +71,9 @@ class _Wait:
 class ExecutorAgent:
     """Keeps the app's executors as the newest Deployment says.
 
+    Attributes:
+        problem: Why it has stopped, as a sentence; empty while it works.
+
     Args:
         app: Name of the app.
         version: Deployment version for which the driver was started.
@@ -82,6 +86,7 @@ class ExecutorAgent:
         note: Called with executors that registered or ended.
         ready: Called in each step with the registered executors.
         contingencies: Carries out plans for more arrival; called in each step.
+        present_slots: Slots of a driver that was not started with those of its version; None if it was.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class ExecutorAgent:
         note: Note,
         ready: Ready,
         contingencies: Callable[[Deployment | None], bool] = lambda newest: False,
+        present_slots: int | None = None,
     ) -> None:
         self._app, self._read = app, read
         self._allocation, self._placement, self._queries = allocation, placement, queries
@@ -105,18 +111,19 @@ class ExecutorAgent:
         self._noted_s = time.monotonic()
         self._numbers = ExecutorNumbers()
         self._version, self._content = version, content
-        self._reported = (version, content.slots)
-        self._requested, self._requested_s = content.executors, time.monotonic()
+        self._launched = present_slots is None  # else the first step requests what the version wants
+        self._reported = (version, content.slots) if present_slots is None else (0, present_slots)
+        self._requested, self._requested_s = content.executors if self._launched else -1, time.monotonic()
         self._gone: dict[str, float] = {}
         self._placed: tuple[object, ...] = ()
         self._drain: _Wait | None = None
         self._naming: _Wait | None = None
         self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
         self._said = ""
+        self.problem = ""
 
     def start(self) -> None:
-        """Take over allocation and start working in a background thread."""
-        self._allocation.take_over()
+        """Start a background thread that takes over allocation and works."""
         threading.Thread(target=self._run, name="millrace-executors", daemon=True).start()
 
     def step(self) -> None:
@@ -149,11 +156,19 @@ class ExecutorAgent:
         self._report_slots(len(executors), wanted, self._holds(queries, batches), used)
 
     def _run(self) -> None:
+        taken_over = False
         while True:
             try:
+                if not taken_over:
+                    self._allocation.take_over()
+                    taken_over = True
                 self.step()
                 self._say("")
             except Exception as error:  # the session ends, the master is down: the query must not notice
+                if is_missing(error):
+                    self.problem = lacks(self._allocation.spark_version, error)
+                    LOG.warning("Executors stay unchanged: %s", self.problem)
+                    return
                 self._say(reason(error))
             time.sleep(POLL_S)
 
@@ -171,8 +186,12 @@ class ExecutorAgent:
             LOG.debug("The lake cannot be read: %s", error)
             return
         app = None if newest is None or not newest.running else newest.apps.get(self._app)
+        if newest is None or app is None:
+            return
+        if not self._launched:  # nobody else follows the parts that need no restart
+            app = replace(self._content, slots=app.slots, placement=app.placement)
         # any other content needs a new driver, which the reconciler starts
-        if newest is not None and app is not None and app.restart_content == self._content.restart_content:
+        if app.restart_content == self._content.restart_content:
             self._version, self._content = newest.version, app
 
     def _note_lifetimes(self, registered: set[str]) -> None:

@@ -43,6 +43,9 @@ class Lifetime:
 class Allocation:
     """The app's executors.
 
+    Attributes:
+        spark_version: Version of Spark.
+
     Args:
         spark: The session, on a cluster and with dynamic allocation.
     """
@@ -51,6 +54,7 @@ class Allocation:
         self._context, self._jvm = spark.sparkContext._jsc.sc(), spark.sparkContext._jvm
         self._backend = self._context.schedulerBackend()
         self._hosts: dict[str, str] = {}
+        self.spark_version = str(spark.sparkContext.version)
 
     def take_over(self) -> None:
         """Stop Spark's own allocation; the executors that it requested stay requested."""

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 
 from millrace.lake.store import Lake
 from millrace.model.arrival import ArrivalBasis
+from millrace.model.attached_driver import AttachedDriver
 from millrace.model.key_map import KeySample
 from millrace.model.telemetry import RUNNING, BatchMetrics, ExecutorRun
 from millrace.runtime.arrival_watch import ArrivalWatch
@@ -324,6 +325,23 @@ class Telemetry:
         self._listener = TelemetryListener(spark, identity, self._writer, host, self._sampler, self.watch)
         self._writer.tick = self._listener.tick
         self._events = QueryEvents(spark, self._listener)
+
+    def describe_by(self, describe: Callable[[], AttachedDriver | None]) -> None:
+        """Let each heartbeat contain what a driver says of itself if Millrace did not start it.
+
+        Args:
+            describe: Called in the thread that commits. If it raises ``Fenced``, nothing is written from then on.
+        """
+        self._writer.describe = describe
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a later driver has taken over."""
+        return self._writer.is_fenced
+
+    def hurry(self) -> None:
+        """Let the next commit happen within a second; returns at once."""
+        self._writer.hurry()
 
     def resized(self, version: int, slots: int) -> None:
         """Record that batches have other slots from now on."""

@@ -22,6 +22,7 @@ from millrace.lake.row_codec import (
     partition_run_row,
 )
 from millrace.lake.store import Lake
+from millrace.model.attached_driver import AttachedDriver
 from millrace.model.errors import Conflict, MillraceError
 from millrace.model.key_map import KeySample
 from millrace.model.telemetry import AppMetrics, BatchMetrics, ExecutorRun, PartitionFlow, PartitionRun
@@ -59,6 +60,7 @@ class Writer:
 
     Attributes:
         tick: Called once per second; what it raises is ignored.
+        describe: Returns what a driver says of itself if Millrace did not start it, else None.
 
     Args:
         lake: The lake.
@@ -70,6 +72,7 @@ class Writer:
     def __init__(self, lake: Lake, identity: AppIdentity, period_s: float, host: HostCpu) -> None:
         self._lake, self._identity, self._host = lake, identity, host
         self.tick: Callable[[], None] = lambda: None
+        self.describe: Callable[[], AttachedDriver | None] = lambda: None
         self.interval_s = max(SHORTEST_INTERVAL_S, period_s / 3)
         prefix = f"{identity.pipeline}/{identity.app}"
         fence = generation.fence(identity.pipeline, identity.app)
@@ -113,6 +116,15 @@ class Writer:
     def add_keys(self, sample: KeySample) -> None:
         """Take a sample of keys; returns at once."""
         self._keys.append((sample,))
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a later driver has taken over: this one must stop acting."""
+        return self._fenced
+
+    def hurry(self) -> None:
+        """Let the thread commit within a second; returns at once."""
+        self._committed_at = float("-inf")
 
     def flush(self) -> bool:
         """Commit what is buffered. False if the lake could not be written, so the rows wait, or the driver is stale."""
@@ -218,6 +230,7 @@ class Writer:
             rss_bytes=self._host.rss_bytes(),
             up_s=self._host.up_s,
             host=this_host(),
+            attached=self.describe(),
         )
         self._lake.append("telemetry/apps", [app_row(row)], {self._apps_id: int(now.timestamp() * 1000)})
 

@@ -138,7 +138,7 @@ def test_test_when_nothing_is_selected_then_it_fails(
 
 def test_stages_together_run_each_test_once() -> None:
     """Every combination of markers belongs to exactly one stage."""
-    marks = ("spark", "airflow", "e2e", "platform", "research")
+    marks = ("spark", "airflow", "e2e", "platform", "versions", "research")
     for chosen in range(2 ** len(marks)):
         given = {mark: bool(chosen >> i & 1) for i, mark in enumerate(marks)}
         runs = [stage for stage, expression in run_tests.STAGES.items() if eval(expression, {}, given)]

@@ -1,0 +1,51 @@
+"""Run a PySpark script unchanged, attached to a pipeline: ``python -m millrace.run PIPELINE SCRIPT ARG...``.
+
+spark-submit takes this file in place of the script: ``spark-submit OPTIONS .../millrace/run.py PIPELINE SCRIPT
+ARG...``. The lake is that of ``MILLRACE_LAKE``, or of the option ``--lake`` before the pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+USAGE = "usage: python -m millrace.run [--lake FOLDER_OR_URI] PIPELINE SCRIPT [ARG...]"
+
+
+def main(words: list[str]) -> None:
+    """Run the script as the main program; its first session is attached.
+
+    Args:
+        words: The command line after the program's name.
+    """
+    lake = None
+    if words[:1] == ["--lake"]:
+        lake, words = words[1] if len(words) > 1 else None, words[2:]
+    if len(words) < 2:
+        sys.exit(USAGE)
+    pipeline, script, *args = words
+    if not Path(script).is_file():
+        sys.exit(f"millrace: there is no script {script}. {USAGE}")
+    _attach_first_session(pipeline, lake)
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    runpy.run_path(script, run_name="__main__")
+
+
+def _attach_first_session(pipeline: str, lake: str | None) -> None:
+    import millrace
+
+    try:
+        from millrace.runtime.first_session import on_first_session
+    except ImportError as error:
+        sys.exit(f"millrace: {error}. PySpark is needed where the script runs.")
+    on_first_session(lambda spark: millrace.attach(spark, pipeline, lake))
+
+
+if __name__ == "__main__":
+    here = os.fspath(Path(__file__).resolve().parent)
+    if sys.path[0] == here:  # started as a file: this folder's modules must hide no others
+        sys.path[0] = os.fspath(Path(here).parent)
+    main(sys.argv[1:])
