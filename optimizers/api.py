@@ -19,9 +19,10 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Change, Deployment
 from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.protocols import HasModel, Optimizer
-from millrace.model.signals import Signals
+from millrace.model.signals import AppSignals, Signals
 
 __all__ = [
+    "AppSignals",
     "Change",
     "Deployment",
     "FromList",

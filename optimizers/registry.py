@@ -127,7 +127,7 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
         ("drfm", Role.ADMISSION): spec.admission_options,
         ("esj", Role.JOIN): spec.join_options,
         (PARTITION_OPTIMIZER, Role.PARTITIONING): spec.partitioning_options,
-        (MEMORY_OPTIMIZER, Role.MEMORY): None if spec.executor_size is None else {},
+        (MEMORY_OPTIMIZER, Role.MEMORY): spec.memory_options,
     }
     made = {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
     for field, owner in spec.owners.items():

@@ -142,9 +142,10 @@ class TestEsjLiteral(TestEsj):
 @st.composite
 def dying_executors(draw: st.DrawFn) -> Situation:
     """An app whose executors may have died of memory."""
+    ratios = st.none() | st.floats(0, 1)
     size = draw(st.sampled_from([None, ExecutorSize(1, 512), ExecutorSize(2, 1024)]))
     plain = deployment(4)
-    seen = signals(app_signals(4, 1.0, None, memory_deaths=draw(st.integers(0, 5))))
+    seen = signals(app_signals(4, 1.0, None, memory_deaths=draw(st.integers(0, 5)), gc_ratio=draw(ratios)))
     return seen, replace(plain, apps={APP: replace(plain.apps[APP], executor=size)})
 
 

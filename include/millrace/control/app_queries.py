@@ -172,6 +172,7 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
         first_batches=None,  # its rows are those of one query
         change_s=_most(signals.change_s for signals in each),
+        gc_ratio=_most(signals.gc_ratio for signals in each),
         sources=_rows_by_source(each),
         sinks=tuple(sorted({sink for signals in each for sink in signals.sinks})),
         running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,

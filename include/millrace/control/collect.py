@@ -318,6 +318,7 @@ def _app(
         restart_lag_rows=lag,
         batch_rows_limit=batch_rows_limit(history.batches) or (history.batches[-1].rows_in if first else None),
         memory_deaths=deaths.of_memory,
+        gc_ratio=_gc_ratio(batches),
         executor_deaths=deaths.others,
         operators=_operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
@@ -419,6 +420,12 @@ def _slot_busy_ratio(history: History) -> float | None:
         return None
     busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
     return min(1.0, max(0.0, busy_s / history.period_s))
+
+
+def _gc_ratio(batches: Sequence[BatchMetrics]) -> float | None:
+    """Return the share of the tasks' time that garbage collection took; None if no batch reports both."""
+    timed = [(b.gc_s, s) for b in batches if b.gc_s is not None and (s := sum(o.useful_s or 0.0 for o in b.operators))]
+    return min(1.0, sum(gc_s for gc_s, _ in timed) / sum(s for _, s in timed)) if timed else None
 
 
 def _operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tuple[OperatorSignals, ...]:

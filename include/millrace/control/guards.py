@@ -161,6 +161,18 @@ def running_tasks(context: GuardContext, target: Deployment) -> str | None:
     return None
 
 
+def garbage_collection(context: GuardContext, target: Deployment) -> str | None:
+    """Keep slots while executors are short of memory: on fewer of them, each would hold more state."""
+    most = context.limits.max_gc_ratio
+    for app in context.signals.apps if context.signals is not None else ():
+        present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
+        if app.gc_ratio is None or app.gc_ratio <= most or present is None or present.executor is None:
+            continue
+        if wanted is not None and wanted.slots < present.slots:
+            return f"{app.app}: {app.gc_ratio:.0%} of the tasks' time is garbage collection; allowed: {most:.0%}"
+    return None
+
+
 def roll_back(context: GuardContext, target: Deployment) -> str | None:
     """Refuse what a person undid in the last hour, unless something else changed, and what missed its prediction."""
     return _undone_by_a_person(context, target) or objection(context, target)
@@ -201,6 +213,7 @@ CHAIN: tuple[tuple[str, Guard], ...] = (
     ("changes per hour", changes_per_hour),
     ("quiet hours", quiet_hours),
     ("running tasks", running_tasks),
+    ("garbage collection", garbage_collection),
     ("roll-back", roll_back),
     ("quota", quota),
 )

@@ -96,6 +96,7 @@ TELEMETRY: dict[str, TableSchema] = {
             "where the query writes, named as in `sources` of a query that reads it; empty if unknown, as with "
             "`foreachBatch`",
         ),
+        ("gc_s", REAL, "s", "time that garbage collection took of its tasks, of all together; null if unknown"),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": table(

@@ -165,6 +165,7 @@ class AppSignals:
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
         memory_deaths: Executors of the present size that recently died of memory.
+        gc_ratio: Share of the time of its tasks in the period that garbage collection took, 0..1; None if unknown.
         executor_deaths: Executors that died since the last change, of anything but memory.
         operators: The app's operators.
         edges: Rows between the operators; empty if only the app as a whole is measured.
@@ -205,6 +206,7 @@ class AppSignals:
     batch_rows_limit: int | None = None
     arrival_recent_rows_per_s: float | None = None
     memory_deaths: int = 0
+    gc_ratio: float | None = None
     executor_deaths: int = 0
     operators: tuple[OperatorSignals, ...] = ()
     edges: tuple[Edge, ...] = ()

@@ -294,7 +294,18 @@ class PipelineSpec(Strict):
     @property
     def executor_size(self) -> ExecutorSize | None:
         """Size of the app's executors; None if the driver runs everything itself."""
-        return None if self.submit.master == LOCAL else ExecutorSize(**self.executor.model_dump())
+        return None if self.submit.master == LOCAL else ExecutorSize(self.executor.cores, self.executor.memory_mb)
+
+    @property
+    def memory_options(self) -> dict[str, object] | None:
+        """Options of the optimizer that sizes the memory of executors; None without executors."""
+        if self.executor_size is None:
+            return None
+        least = {name: app.executor.min_memory_mb for name, app in self.app_specs.items()}
+        return {
+            "min_memory_mb": {name: mb for name, mb in least.items() if mb is not None},
+            "max_gc_ratio": self.guards.max_gc_ratio,
+        }
 
     @property
     def field_owners(self) -> dict[str, str]:

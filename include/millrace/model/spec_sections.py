@@ -64,6 +64,15 @@ class Executor(Strict):
 
     cores: int = Field(1, ge=1, description="Cores; an executor runs cores / `spark.task.cpus` tasks at once")
     memory_mb: int = Field(1024, ge=512, description="Heap, MiB")
+    min_memory_mb: Annotated[int, Field(ge=512)] | None = Field(
+        None, description="Heap to which Millrace may lower it, MiB; without it, the heap is only raised"
+    )
+
+    @model_validator(mode="after")
+    def _least_is_no_more(self) -> Self:
+        if self.min_memory_mb is not None and self.min_memory_mb > self.memory_mb:
+            raise ValueError(f"min_memory_mb, {self.min_memory_mb}, is more than memory_mb, {self.memory_mb}")
+        return self
 
 
 class Slots(Adapted):
@@ -139,6 +148,9 @@ class GuardsSpec(Strict):
         (), description="UTC spans without changes, such as 22:00-06:00"
     )
     max_total_slots: Annotated[int, Field(ge=1)] | None = Field(None, description="Quota of slots over all pipelines")
+    max_gc_ratio: float = Field(
+        0.25, gt=0, le=1, description="Share of tasks' time in garbage collection above which slots are not lowered"
+    )
 
 
 class Cost(Strict):

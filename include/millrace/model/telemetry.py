@@ -83,6 +83,7 @@ class BatchMetrics:
         sources: Rows read in this batch by the name of the source (``path:/data/silver``, ``kafka:topic``), 0 in a
             marker. Sources whose name is not known are left out.
         sink: Name of where the query writes, as another query's ``sources`` would contain it; "" if it is not known.
+        gc_s: Time that garbage collection took of the batch's tasks, seconds in all; null if unknown.
     """
 
     pipeline: str
@@ -108,6 +109,7 @@ class BatchMetrics:
     trigger_s: float | None = None
     sources: Mapping[str, int] = field(default_factory=dict)
     sink: str = ""
+    gc_s: float | None = None
 
     @property
     def duration_s(self) -> float:

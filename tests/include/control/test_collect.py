@@ -314,6 +314,12 @@ def test_collect_counts_executors_that_died_since_the_last_change(tmp_path: Path
     assert (app.executor_deaths, app.memory_deaths) == (2, 1)
 
 
+def test_collect_reports_the_share_of_garbage_collection_in_the_tasks_time(tmp_path: Path) -> None:
+    rows = [replace(b, gc_s=0.2 * sum(o.useful_s or 0.0 for o in b.operators)) for b in App().run(60, 900)]
+    assert of(collect_from(lake_of(tmp_path / "known", rows))).gc_ratio == pytest.approx(0.2)
+    assert of(collect_from(lake_of(tmp_path / "unknown", App().run(60, 900)))).gc_ratio is None
+
+
 def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_path: Path) -> None:
     nothing = {"backlog_rows": None, "source_end": None, "operators": (), "host_cpu_other": None}
     rows = [replace(b, **nothing) for b in App().run(60, 900)]  # type: ignore[arg-type]

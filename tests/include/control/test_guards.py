@@ -15,11 +15,12 @@ from millrace.model.decision import GuardOutcome, Outcome, Reconfiguration
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.model.signals import Bounds
 from millrace.model.spec_sections import GuardsSpec
+from millrace.optimizers.conformance.builders import app_signals, signals
 
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
 ORDER = [
     *("bounds", "cool-down", "changes per hour", "quiet hours"),
-    *("running tasks", "roll-back", "quota"),
+    *("running tasks", "garbage collection", "roll-back", "quota"),
 ]
 
 
@@ -198,3 +199,14 @@ def test_forced_change_is_judged_only_by_bounds_running_tasks_and_quota() -> Non
     assert vetoes(forced=True, **changes) == ["quota"]
     assert len(trace(forced=True, **changes)) == len(ORDER)
     assert set(vetoes(**changes)) == {"cool-down", "changes per hour", "quiet hours", "quota"}
+
+
+@pytest.mark.parametrize(
+    ("after", "ratio", "vetoed"), [(1, 0.3, True), (1, 0.25, False), (1, None, False), (4, 0.9, False)]
+)
+def test_slots_stay_while_executors_mostly_collect_garbage(after: int, ratio: float | None, vetoed: bool) -> None:
+    measured = signals(replace(app_signals(2, 100.0, None, gc_ratio=ratio), app="delays"))
+    on_executors = deployment(2)
+    apps = {"delays": replace(on_executors.apps["delays"], executor=ExecutorSize(1, 1024))}
+    found = vetoes(2, after, current=replace(on_executors, apps=apps), signals=measured)
+    assert ("garbage collection" in found) == vetoed

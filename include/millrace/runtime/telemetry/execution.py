@@ -194,6 +194,7 @@ class Stage:
         run_ms: Run time of all its tasks together, including Python workers and waits. Only each task's successful
             attempt counts.
         rdds: Ids of the RDDs computed in it, which tie it to a node of the plan.
+        gc_ms: Time that garbage collection took of its tasks, those that failed included.
     """
 
     id: int
@@ -202,6 +203,7 @@ class Stage:
     tasks: int
     run_ms: int
     rdds: frozenset[int]
+    gc_ms: int = 0
 
 
 class StageReader:
@@ -243,7 +245,7 @@ class StageReader:
             if stage.status().toString() == "COMPLETE":
                 rdds = frozenset(int(i) for i in stage.rddIds().mkString(",").split(",") if i)
                 ran = (int(stage_id), stage.attemptId(), job.jobId(), stage.numTasks())
-                yield Stage(*ran, self._run_ms(stage), rdds)
+                yield Stage(*ran, self._run_ms(stage), rdds, int(stage.jvmGcTime()))
 
     def _run_ms(self, stage: Any) -> int:
         if not stage.numFailedTasks() + stage.numKilledTasks():

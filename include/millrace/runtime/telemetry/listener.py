@@ -155,7 +155,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             lambda: operators(plan, stages, self.identity.slots, repeats, batches.has_foreach_batch(facts)),
         )
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
-        row = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run) or row.sink)
+        gc_s = sum(stage.gc_ms for stage in stages) / 1000.0 if stages else None
+        row = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run) or row.sink, gc_s=gc_s)
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.rate = None if run.last is None else rate_since(run.last, row.source_end, row.time)

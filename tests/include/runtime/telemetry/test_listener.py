@@ -123,6 +123,7 @@ def test_batches_of_a_plain_query_count_rows_and_backlog_exactly(
         assert operators["Scan parquet"].rows_in == batch.rows_in
         assert wait.useful_s is not None and wait.useful_s >= 4 * WAIT_S * 0.97
         assert wait.useful_s <= 4 * batch.duration_s
+        assert batch.gc_s is not None and 0 <= batch.gc_s <= 4 * batch.duration_s
     single = [b for b in found if b.rows_in == 8 and any(o.name == "MapInPandas" for o in b.operators)]
     if single:  # one file is one task, whatever the slots
         assert {(o.tasks, o.p) for b in single for o in b.operators if o.name == "MapInPandas"} == {(1, 1)}
