@@ -39,6 +39,8 @@ LIVE = (
         "./millrace bench elastic --scenario day",
         *("elastic", "day", "live", "core_seconds"),
         rivals={
+            "fixed 8 slots, never behind": ("fixed_8", "core_seconds"),
+            "fixed 4 slots, behind five times as long": ("fixed_4", "core_seconds"),
             "Spark's dynamic allocation": ("spark_dra_tuned", "core_seconds"),
             "batch-ratio scaling": ("batch_ratio", "core_seconds"),
         },
