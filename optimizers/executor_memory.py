@@ -1,10 +1,10 @@
-"""Size the memory of executors: more if they die of too little or mostly collect garbage, less if they hardly do.
+"""Size the memory of executors: more if they die of too little or mostly collect garbage, less if they almost never do.
 
 Not from a paper. Each change restarts the driver, so there are few:
 
 - More, once per size: a second restart would hide a problem that a person must solve, such as a leak or a partition
   too large for any executor.
-- Less, by a quarter, after a day with hardly any garbage collection. How much heap is in use says little, because the
+- Less, by a quarter, after a day with almost no garbage collection. How much heap is in use says little, because the
   JVM fills what it has before it collects. A size that proved too small is not chosen again.
 """
 
@@ -34,7 +34,7 @@ SMALLER, UNIT_MB = 0.75, 128
 
 
 class ExecutorMemoryOptions(Options):
-    """What the spec says about executors' memory.
+    """Limits of executors' memory, from the spec.
 
     Attributes:
         min_memory_mb: Least heap of an app's executors, MiB, by app; that of other apps is never lowered.
@@ -54,7 +54,7 @@ class History:
         lowered_from: Heap before the last step down, MiB.
         too_small: Largest heap that proved too small, MiB.
         pressed: Evaluations in a row with too much garbage collection.
-        calm_mb: Heap with which hardly any garbage has been collected since ``calm_since``, MiB.
+        calm_mb: Heap with which almost no garbage has been collected since ``calm_since``, MiB.
         calm_since: When that began, Unix seconds.
     """
 
@@ -95,7 +95,7 @@ class ExecutorMemory:
     """Change the memory of one app's executors at a time.
 
     Args:
-        options: What the spec says about it.
+        options: The limits that the spec sets.
     """
 
     Options = ExecutorMemoryOptions
