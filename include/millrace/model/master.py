@@ -7,8 +7,9 @@ from ipaddress import ip_address
 
 LOCAL, EMBEDDED, YARN = "local", "embedded", "yarn"
 """The driver itself, the local stack's cluster, and Hadoop's, whose address is in Hadoop's own settings."""
+KUBERNETES = "k8s://"
 _HOST_AND_PORT = r"(\[[0-9A-Fa-f:.]+\]|[\w.\-]+):\d+"
-PATTERN = rf"^({LOCAL}|{EMBEDDED}|{YARN}|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|k8s://\S+)$"
+PATTERN = rf"^({LOCAL}|{EMBEDDED}|{YARN}|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*|{KUBERNETES}\S+)$"
 """A standalone cluster may have several masters, one of which leads; IPv6 addresses are in brackets."""
 HTTPS_PORT = 443
 
@@ -23,9 +24,14 @@ def addresses(master: str) -> Iterator[tuple[str, int]]:
 
 
 def is_loopback(master: str) -> bool:
-    """Return whether only this machine reaches a master, so its executors run here too."""
+    """Return whether only this machine reaches a master, so its executors run here too.
+
+    Executors on Kubernetes never do, even if the API server is on this machine, as that of kind and minikube is: pods
+    have a network and files of their own.
+    """
     hosts = [host for host, _ in addresses(master)]
-    return master == LOCAL or (bool(hosts) and all(map(is_loopback_host, hosts)))
+    here = bool(hosts) and all(map(is_loopback_host, hosts))
+    return master == LOCAL or (here and not master.startswith(KUBERNETES))
 
 
 def is_loopback_host(host: str) -> bool:

@@ -203,7 +203,13 @@ def test_embedded_cluster_that_is_down_is_named_with_a_remedy() -> None:
 def test_driver_of_a_remote_cluster_does_not_use_the_loopback_address() -> None:
     options = replace(OPTIONS, conf={"spark.driver.host": "127.0.0.1"}, env={"SPARK_LOCAL_IP": "127.0.0.1"})
     here = ("local", "spark://127.0.0.1:7077", "spark://[::1]:7077")
-    elsewhere = ("yarn", "k8s://cluster", "spark://master:7077", "spark://127.0.0.1:7077,master:7077")
+    elsewhere = (
+        "yarn",
+        "k8s://cluster",
+        "k8s://https://127.0.0.1:6443",
+        "spark://master:7077",
+        "spark://127.0.0.1:7077,master:7077",
+    )
     airflow = {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_LOCAL_IP": "127.0.0.1"}  # `up` passes it to Airflow, too
     for master, stays in (*((m, True) for m in here), *((m, False) for m in elsewhere)):
         app = _app(master=master)
@@ -214,6 +220,13 @@ def test_driver_of_a_remote_cluster_does_not_use_the_loopback_address() -> None:
     assert env["SPARK_LOCAL_IP"] == "192.0.2.7", "an address that others reach stays"
     told = _app(master="spark://master:7077", conf={"spark.driver.host": "me"})
     assert submit.conf(options, told)["spark.driver.host"] == "me"
+
+
+def test_executors_of_a_kubernetes_on_this_machine_get_none_of_its_paths() -> None:
+    app = replace(_app(master="k8s://https://127.0.0.1:6443"), executor=ExecutorSize(1, 512))
+    conf = submit.conf(OPTIONS, app)
+    assert not conf.keys() & {"spark.executorEnv.PYTHONPATH", "spark.python.daemon.module"}
+    assert "spark.executor.extraClassPath" not in conf and "spark.executor.extraJavaOptions" not in conf
 
 
 def test_yarn_needs_to_know_where_its_configuration_is() -> None:

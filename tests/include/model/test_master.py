@@ -29,7 +29,16 @@ def test_master_reachable_only_from_this_machine_is_loopback(master: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "master", ["yarn", "spark://a:7077", "spark://127.0.0.1:7077,a:7077", "k8s://127.0.0.1.example"]
+    "master",
+    [
+        "yarn",
+        "spark://a:7077",
+        "spark://127.0.0.1:7077,a:7077",
+        "k8s://127.0.0.1.example",
+        # kind and minikube: pods have a network and files of their own
+        "k8s://https://127.0.0.1:6443",
+        "k8s://http://localhost:8001",
+    ],
 )
 def test_master_reachable_by_others_is_not_loopback(master: str) -> None:
     assert not is_loopback(master)
