@@ -367,8 +367,9 @@ def _deaths(
         return Deaths()
     since = now - at_least(HISTORY, HISTORY_BATCHES, trigger_s)
     runs = [run for run in executor_runs(lake, spec.name, since) if run.app == spec.app]
+    # one in Spark's recovery mode has the same memory for fewer cores
     of_memory = [
-        run for run in runs if run.died_of_memory and (run.cores, run.memory_mb) == (size.cores, size.memory_mb)
+        run for run in runs if run.died_of_memory and run.cores <= size.cores and run.memory_mb == size.memory_mb
     ]
     begin = None if change is None else change.ended
     others = [

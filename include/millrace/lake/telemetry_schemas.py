@@ -123,7 +123,7 @@ TELEMETRY: dict[str, TableSchema] = {
     "telemetry/executors": table(
         "one executor of a driver; a later row of the same driver and executor replaces an earlier one",
         "the driver",
-        "evaluation (out-of-memory deaths), console, benchmarks",
+        "evaluation (out-of-memory deaths), the next driver (how long executors take to come), console, benchmarks",
         "when it ended; while it runs, when its memory was last seen to grow, or when it registered",
         APP,
         GENERATION,
@@ -143,6 +143,7 @@ TELEMETRY: dict[str, TableSchema] = {
             "if the system does not report more; updated when it has grown by a tenth; null until measured",
         ),
         ("measured", TIME, "", "when the peak was measured"),
+        ("lead_s", REAL, "s", "time from its request until it registered; null if it was there before the agent"),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/partitions": table(

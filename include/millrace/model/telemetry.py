@@ -140,8 +140,16 @@ class AppMetrics:
     attached: AttachedDriver | None = None
 
 
-DEATH_OF_MEMORY = re.compile(r"OutOfMemory|\bexited with code:? (?:52|137)\b|(?i:memory limit)")
-"""What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill."""
+DEATH_OF_MEMORY = re.compile(r"OutOfMemory|OOMKilled|\bexited with (?:exit )?code:? (?:52|137)\b|(?i:memory limit)")
+"""What cluster managers say of an executor that ran out of memory: 52 is Spark's own exit, 137 the kernel's kill.
+Kubernetes says "exit code 137(SIGKILL, possible container OOM)"."""
+RECLAIMED = re.compile(
+    r"(?i)deleted by a user or the framework|missed the deletion event|exited with (?:exit )?code:? 143\b|"
+    r"brief reason: (?:preempting|shutdown|terminated|nodelost)\b|the node (?:was low on|had condition)|"
+    r"was preempted|on a \*?lost\*? node"
+)
+"""What cluster managers say of an executor that they took away for a reason outside it: a person or a node autoscaler
+deleted its pod, another pod preempted or evicted it, its node went. 143 is the answer to TERM."""
 LET_GO = re.compile(r"(?i)decommission|killed by driver|worker (lost|shutting down)")
 """What Spark says of an executor that its driver released, or whose machine was lost."""
 
@@ -164,6 +172,7 @@ class ExecutorRun:
         executor_number: Its number among the app's executors, used by placements; None if it was not noted.
         peak_memory_mb: Most memory that its processes had resident, heap included, MiB; None until it was measured.
         measured: When that was measured (UTC).
+        lead_s: Time from its request until it registered, seconds; None if it is not known.
     """
 
     pipeline: str
@@ -179,16 +188,22 @@ class ExecutorRun:
     executor_number: int | None = None
     peak_memory_mb: int | None = None
     measured: datetime | None = None
+    lead_s: float | None = None
 
     @property
     def died_of_memory(self) -> bool:
         """Whether it ran out of memory."""
-        return self.reason is not None and DEATH_OF_MEMORY.search(self.reason) is not None
+        return self.reason is not None and not self.reclaimed and DEATH_OF_MEMORY.search(self.reason) is not None
+
+    @property
+    def reclaimed(self) -> bool:
+        """Whether its cluster took it away, whatever it did."""
+        return self.reason is not None and RECLAIMED.search(self.reason) is not None
 
     @property
     def died(self) -> bool:
-        """Whether it ended by itself, not on request."""
-        return self.reason is not None and LET_GO.search(self.reason) is None
+        """Whether it ended by itself: nobody requested it, and its cluster did not take it away."""
+        return self.reason is not None and not self.reclaimed and LET_GO.search(self.reason) is None
 
 
 @dataclass(frozen=True)

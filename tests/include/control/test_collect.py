@@ -301,6 +301,7 @@ def test_collect_counts_executors_that_died_since_the_last_change(tmp_path: Path
         "worker lost: gone",
         "Executor decommission: no longer needed",
         "Command exited with code 137",
+        "The executor with id 4 was deleted by a user or the framework.",
         "killed",
         None,
     )

@@ -1,4 +1,4 @@
-"""Executors as recorded in the lake, and which of them died of memory."""
+"""Executors as recorded in the lake, which of them died of memory, and which were taken away."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ from millrace.model.telemetry import ExecutorRun
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 RUN = ExecutorRun("delays", "delays", 1, "0", "host", 1, 512, NOON)
+OF_KUBERNETES = (
+    "\nThe executor with id 3 exited with exit code {}.\n\n\nThe API gave the following container statuses:\n"
+)
+EVICTED = (
+    OF_KUBERNETES.format("137(SIGKILL, possible container OOM)")
+    + "The API gave the following brief reason: Evicted\nThe API gave the following message: The node was low on "
+    "resource: memory."
+)
 
 
 def test_executor_is_read_in_its_last_known_state(tmp_path: Path) -> None:
@@ -46,6 +54,11 @@ def test_measured_memory_stays_known_after_the_end(tmp_path: Path) -> None:
         ("Executor exited with code: 137", True),
         ("java.lang.OutOfMemoryError: Java heap space", True),
         ("Container killed by YARN for exceeding physical memory limits.", True),
+        (OF_KUBERNETES.format("137(SIGKILL, possible container OOM)"), True),
+        (OF_KUBERNETES.format("52(JVM OOM)"), True),
+        ("exit code: 1\n termination reason: OOMKilled", True),
+        (OF_KUBERNETES.format("1(generic, look at logs to clarify)"), False),
+        (EVICTED, False),
         ("Command exited with code 1", False),
         ("Executor decommission: no longer needed", False),
         ("worker lost", False),
@@ -55,3 +68,27 @@ def test_measured_memory_stays_known_after_the_end(tmp_path: Path) -> None:
 )
 def test_death_of_memory_is_recognised_by_its_reason(reason: str | None, of_memory: bool) -> None:
     assert replace(RUN, reason=reason).died_of_memory is of_memory
+
+
+@pytest.mark.parametrize(
+    ("reason", "reclaimed"),
+    [
+        ("The executor with id 3 was deleted by a user or the framework.", True),
+        ("The executor may have been deleted but the driver missed the deletion event. Marking it as failed.", True),
+        (EVICTED, True),
+        (OF_KUBERNETES.format("143(unexpected)"), True),
+        (OF_KUBERNETES.format("1(unexpected)") + "The API gave the following brief reason: Preempting", True),
+        (OF_KUBERNETES.format("1(unexpected)") + "The API gave the following brief reason: Terminated", True),
+        ("Container container_1 on host: a was preempted.", True),
+        ("Container released on a *lost* node", True),
+        (OF_KUBERNETES.format("137(SIGKILL, possible container OOM)"), False),
+        (OF_KUBERNETES.format("1(generic, look at logs to clarify)") + "container state: terminated", False),
+        (OF_KUBERNETES.format("1") + "brief reason: Evicted: Usage of EmptyDir volume exceeds the limit 1Gi.", False),
+        ("Command exited with code 1", False),
+        (None, False),
+    ],
+)
+def test_executor_that_its_cluster_took_away_did_not_die(reason: str | None, reclaimed: bool) -> None:
+    run = replace(RUN, reason=reason)
+    assert run.reclaimed is reclaimed
+    assert not (reclaimed and (run.died or run.died_of_memory))
