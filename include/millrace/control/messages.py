@@ -166,7 +166,7 @@ def missing_slots(signals: Signals, current: Deployment) -> str:
     """
     short = [(a, current.apps[a.app].slots) for a in signals.settled if a.app in current.apps]
     return " ".join(
-        f"{app.app} has {app.slots} of its {wanted} slots: the cluster has no room for more executors."
+        f"{app.app} has {app.slots} of its {wanted} slots: the cluster has not provided the other executors."
         for app, wanted in short
         if app.slots < wanted
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.drivers.failure_history import AUTHOR
+from millrace.drivers.handover import short_of
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
 from millrace.drivers.restart_command import restart_command
 from millrace.lake.attached_drivers import Heartbeat, newest_heartbeat
@@ -190,11 +191,10 @@ class ExternalReconciler:
                 return self._log.end(entry, Outcome.FAILED, "the driver ended during the change")
             driver = beat.driver
             if driver.version >= deployment.version:
-                short = f"{driver.slots} of {wanted} slots: the cluster has no room for more executors"
                 if driver.slots != wanted:
-                    return self._log.end(entry, Outcome.FAILED, short)
+                    return self._log.end(entry, Outcome.FAILED, short_of(driver.slots, wanted, driver.awaits))
                 return self._log.end(entry, Outcome.READY, downtime_s=0.0, ended=driver.resized)
-            if (self._clock() - entry.started).total_seconds() > self._deadline_s:
+            if (self._clock() - entry.started).total_seconds() > self._deadline_s and not driver.awaits:
                 late = f"the driver did not apply the change within {self._deadline_s:g} s; read its log"
                 return self._log.end(entry, Outcome.FAILED, late)
             if time.monotonic() > leave_at_s:

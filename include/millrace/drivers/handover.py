@@ -13,7 +13,7 @@ from pathlib import Path
 from millrace.fleet import status
 from millrace.run_folder import driver_records
 from millrace.run_folder.discovery import LiveDriver, find, python_driver
-from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
+from millrace.run_folder.driver_records import ENDED, PENDING_S, DriverRecord, DriverState
 
 POLL_S = 0.05
 GONE_S = 10.0
@@ -46,7 +46,8 @@ class HandOver:
         run_dir: Folder of records and locks.
         pipeline: Name of the pipeline.
         ready_deadline_s: Longest time in which a driver that is not ready may show no progress, seconds. A start that
-            makes progress may take any time: a first batch with a backlog or much state to load is not cancelled.
+            makes progress may take any time: a first batch with a backlog or much state to load is not cancelled. One
+            that waits for executors has at least :data:`~millrace.run_folder.driver_records.PENDING_S`.
         stop_deadline_s: Time from TERM to kill -9, seconds.
         leave_at_s: Time on the monotonic clock after which starts in progress are no longer awaited.
     """
@@ -72,11 +73,11 @@ class HandOver:
             gone = not driver.alive()
             record = self._record(driver)
             if record is not None and record.version >= version:
-                short = f"{record.slots} of {slots} slots: the cluster has no room for more executors"
-                return Wait(error=None if record.slots == slots else short)
+                return Wait(error=None if record.slots == slots else short_of(record.slots, slots, record.awaits))
             if gone or record is None or record.state in ENDED:
                 return Wait(error="the driver ended during the change")
-            if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s:
+            # a driver that waits for executors gives up by itself
+            if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s and not record.awaits:
                 late = f"the driver did not apply the change within {self.ready_deadline_s:g} s; read its log"
                 return Wait(error=late)
             if time.monotonic() > self.leave_at_s:
@@ -128,7 +129,10 @@ class HandOver:
                 return Wait(error=record.error or f"ended before it was {what}")
             if gone:
                 return Wait(error=f"ended before it was {what}")
-            if driver.still_s(record) > self.ready_deadline_s:
+            if record is not None and record.awaits:
+                if driver.still_s(record) > max(PENDING_S, self.ready_deadline_s):
+                    return Wait(error=f"not {what}: {record.awaits.rstrip('.')}")
+            elif driver.still_s(record) > self.ready_deadline_s:
                 return Wait(error=f"not {what}: no progress for {self.ready_deadline_s:g} s")
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)
@@ -141,6 +145,17 @@ class HandOver:
 
     def _record(self, driver: LiveDriver) -> DriverRecord | None:
         return driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)
+
+
+def short_of(slots: int, wanted: int, awaits: str) -> str:
+    """Return what is said of a change that got fewer executors than it wanted.
+
+    Args:
+        slots: Slots that the app has.
+        wanted: Slots that it wants.
+        awaits: What its driver says of the missing executors; empty if it does not know.
+    """
+    return f"{slots} of {wanted} slots: {awaits.rstrip('.') or 'the cluster has no room for more executors'}"
 
 
 def is_ready(record: DriverRecord) -> bool:

@@ -28,6 +28,7 @@ class AttachedDriver:
         ended: Whether it has ended.
         spark: Its version of Spark.
         spark_application: Namespace and name of the SparkApplication that it comes from; empty if there is none.
+        awaits: Why executors that it requested are missing, as a sentence; empty if none is, or if that is not known.
     """
 
     name: str
@@ -40,6 +41,7 @@ class AttachedDriver:
     ended: bool = False
     spark: str = ""
     spark_application: str = ""
+    awaits: str = ""
 
 
 def settings_of(app: AppDeployment) -> dict[str, str]:

@@ -135,9 +135,9 @@ class AppDeployment:
         conf = self.submit.get("conf")
         return conf if isinstance(conf, Mapping) else {}
 
-    def slots_of(self, executors: int) -> int:
-        """Return the slots that a number of executors gives the app, at most those that it wants."""
-        return self.slots if self.executor is None else min(self.slots, executors * self.slots_per_executor)
+    def tasks_on(self, cores: int | None) -> int:
+        """Return the tasks that an executor with this many cores runs at once; None stands for the usual cores."""
+        return self.slots_per_executor if cores is None else tasks_at_once(cores, self._conf)
 
     @property
     def restart_content(self) -> AppDeployment:

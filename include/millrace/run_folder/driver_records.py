@@ -15,6 +15,8 @@ from millrace.model.errors import MillraceError
 from millrace.model.query_failure import QueryFailure
 
 KEPT_GENERATIONS = 20
+PENDING_S = 600.0
+"""Longest time that executors which are pending are waited for, seconds; they may still come."""
 KEPT_FAILURES = 20
 """Failed queries that a record names, the newest: a script may keep starting queries with new names."""
 
@@ -79,6 +81,7 @@ class DriverRecord:
         advanced_s: Time of its last progress, seconds of the boot's monotonic clock, which cannot be set.
         checkpoints: Those of its queries; empty until each of them has run a batch.
         failed_queries: Queries that failed and were not started again, oldest first.
+        awaits: Why executors that it requested are missing, as a sentence; empty if none is, or if that is not known.
     """
 
     pipeline: str
@@ -100,6 +103,7 @@ class DriverRecord:
     resize_ended: datetime | None = None
     checkpoints: tuple[QueryCheckpoint, ...] = ()
     failed_queries: tuple[QueryFailure, ...] = ()
+    awaits: str = ""
 
 
 def app_dir(run_dir: Path, pipeline: str, app: str) -> Path:

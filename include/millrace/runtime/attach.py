@@ -75,7 +75,7 @@ class Attachment:
         self._unable: Callable[[], str] = str
         self._follows = False
         self._number: int | None = None
-        self._said = ""
+        self._said = self._awaits = ""
 
     def start(self) -> None:
         """Attach in the background, and detach when the application or this process ends."""
@@ -167,12 +167,16 @@ class Attachment:
             self._version, self._slots, self._resized = version, slots, datetime.now(UTC)
             telemetry.hurry()  # the control plane waits for it
 
+        def awaits(sentence: str) -> None:
+            self._awaits = sentence
+            telemetry.hurry()
+
         self._slots = max(1, app.slots)
         telemetry.resized(newest.version, self._slots)
         present = replace(identity, slots=self._slots)
         queries, lake = RunningQueries(self._spark), Lake(self._lake)
         self._follows = True
-        agent = start_agent(self._spark, present, content, read, lake, telemetry, queries, report, self._slots)
+        agent = start_agent(self._spark, present, content, read, lake, telemetry, queries, report, awaits, self._slots)
         self._unable = lambda: agent.problem
 
     def _first_deployment(self, follower: DeploymentFollower) -> Deployment | None:
@@ -261,6 +265,7 @@ class Attachment:
                 unable=self._unable(),
                 spark=app.spark_version,
                 spark_application=app.spark_application,
+                awaits=self._awaits,
             )
         return replace(self._driver, ended=ended)
 

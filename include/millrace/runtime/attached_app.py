@@ -82,11 +82,8 @@ class AttachedApp:
         """Tasks that can run at once now."""
         if self._allocation is None:
             return max(1, int(self._context.defaultParallelism))
-        return len(self._allocation.registered()) * self._tasks_per_executor
-
-    @property
-    def _tasks_per_executor(self) -> int:
-        return tasks_at_once(self.cores, {TASK_CPUS: self._conf.get(TASK_CPUS, "1")})
+        conf = {TASK_CPUS: self._conf.get(TASK_CPUS, "1")}
+        return sum(tasks_at_once(executor.cores or self.cores, conf) for executor in self._allocation.registered())
 
     def settings(self, names: Iterable[str]) -> dict[str, str]:
         """Return settings by name; those that are not set have Spark's default, or an empty text."""

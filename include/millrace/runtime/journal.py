@@ -92,6 +92,12 @@ class Journal:
             if self.record.state not in ENDED:
                 self._write(version=version, slots=slots, resize_ended=datetime.now(UTC))
 
+    def awaits(self, sentence: str) -> None:
+        """Record why requested executors are missing; an empty text if none is."""
+        with self._mutex:
+            if self.record.state not in ENDED:
+                self._write(awaits=sentence)
+
     def keeps(self, checkpoints: tuple[QueryCheckpoint, ...]) -> None:
         """Record where the queries keep their state."""
         with self._mutex:

@@ -111,8 +111,8 @@ class Driver:
         if content is None or content.executor is None:
             return
         read = DeploymentFollower(lake, a.pipeline).read
-        queries, report = self._gate.queries, self.journal.resized
-        start_agent(spark, identity, content, read, lake, telemetry, queries, report)
+        queries, journal = self._gate.queries, self.journal
+        start_agent(spark, identity, content, read, lake, telemetry, queries, journal.resized, journal.awaits)
 
     def _listen(self, spark: SparkSession) -> None:
         from millrace.runtime.journal_listener import JournalListener

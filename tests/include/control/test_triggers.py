@@ -184,7 +184,7 @@ def test_missing_executors_are_reported_while_markers_show_fewer_slots(tmp_path:
     app.slots = 1
     add(pipeline.lake, app.idle(30))
     (decision,) = pipeline.evaluate(app.clock + timedelta(seconds=1))
-    assert "1 of its 2 slots: the cluster has no room" in decision.sentence
+    assert "1 of its 2 slots: the cluster has not provided the other executors" in decision.sentence
 
 
 def test_batches_lengthened_by_pauses_are_seen_at_once_and_get_slots(tmp_path: Path) -> None:

@@ -64,13 +64,21 @@ def main() -> None:
         commit(rows)
         done += 1
         if followed is not None and (deployed := followed.read()) is not None:
-            slots = deployed.apps[arguments.app].slots
-            journal.resized(deployed.version, min(slots, int(behaviour[-1])) if "full" in behaviour else slots)
+            resize(deployed.version, deployed.apps[arguments.app].slots, behaviour, journal)
         journal.committed(datetime.now(UTC))
         time.sleep(TICK_S)
     journal.move(DriverState.STOPPING)
     journal.move(DriverState.STOPPED)
     os._exit(0)
+
+
+def resize(version: int, slots: int, behaviour: tuple[str, ...], journal: Journal) -> None:
+    """Report a version, with fewer slots or only once a file exists, if that is the behaviour."""
+    if "pending" in behaviour and version > 1 and not Path(behaviour[-1]).exists():
+        journal.awaits("1 pod is pending: 0/1 nodes are available.")
+        return
+    journal.awaits("1 of 3 pods exist: exceeded quota." if "full" in behaviour and "quota" in behaviour else "")
+    journal.resized(version, min(slots, int(behaviour[-1])) if "full" in behaviour else slots)
 
 
 def import_modules(behaviour: tuple[str, ...], journal: Journal) -> None:
@@ -123,7 +131,11 @@ def keep_state(arguments: DriverArguments, behaviour: tuple[str, ...], journal: 
 
 
 def begin_first_batch(behaviour: tuple[str, ...], journal: Journal) -> None:
-    """Hang forever, or work until a file exists, if that is the behaviour."""
+    """Hang forever, or work or wait for executors until a file exists, if that is the behaviour."""
+    if "short" in behaviour:
+        journal.awaits("1 pod is pending: 0/1 nodes are available.")
+    while "short" in behaviour and not Path(behaviour[-1]).exists():
+        time.sleep(TICK_S)
     while "mute" in behaviour or ("mute-if" in behaviour and Path(behaviour[-1]).exists()):
         time.sleep(TICK_S)
     while "slow" in behaviour and not Path(behaviour[-1]).exists():

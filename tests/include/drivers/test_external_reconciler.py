@@ -116,6 +116,21 @@ def test_cluster_without_room_and_silent_agent_end_a_change(world: World) -> Non
     assert outcome is Outcome.FAILED and error is not None and "did not apply the change within 60 s" in error
 
 
+def test_pending_executors_are_waited_for_and_refused_ones_are_named(world: World) -> None:
+    world.deploy()
+    world.beat(version=1, slots=2)
+    world.outcomes()
+    world.deploy(slots=5)
+    world.beat(awaits="3 pods are pending: 0/1 nodes are available.")
+    assert world.outcomes() == [(LIVE, Outcome.OPEN, None)]
+    world.now += timedelta(seconds=90)
+    world.beat()
+    assert world.outcomes() == [(LIVE, Outcome.OPEN, None)], "beyond the deadline of 60 s"
+    world.driver = replace(world.driver, awaits="3 of 5 pods exist: exceeded quota.")
+    world.granted = 3
+    assert world.outcomes() == [(LIVE, Outcome.FAILED, "3 of 5 slots: 3 of 5 pods exist: exceeded quota")]
+
+
 def test_silent_driver_is_named_with_who_has_to_start_it(world: World) -> None:
     world.deploy()
     world.beat(version=1, slots=2)

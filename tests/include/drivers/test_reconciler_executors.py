@@ -23,13 +23,6 @@ def plant(tmp_path: Path) -> Iterator[DoublesPlant]:
     plant.close()
 
 
-@pytest.fixture
-def impatient_plant(tmp_path: Path) -> Iterator[DoublesPlant]:
-    plant = DoublesPlant(tmp_path, ready_s=5.0)
-    yield plant
-    plant.close()
-
-
 def test_change_of_executors_leaves_the_driver_running(plant: DoublesPlant) -> None:
     plant.deploy("elastic", executor=SIZE)
     plant.reconciler().reconcile()
@@ -61,14 +54,14 @@ def test_change_without_executors_starts_a_driver(plant: DoublesPlant) -> None:
     assert (change.tier, change.generation) == ("T2", 2)
 
 
-def test_executors_that_do_not_arrive_fail_once_and_the_query_continues(impatient_plant: DoublesPlant) -> None:
-    plant = impatient_plant
+def test_executors_that_do_not_arrive_fail_once_and_the_query_continues(plant: DoublesPlant) -> None:
     plant.deploy(executor=SIZE)  # a driver that does not follow
     plant.reconciler().reconcile()
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 0.5})
     plant.deploy(slots=8, executor=SIZE)
     changes = plant.reconciler().reconcile()
     assert [(c.tier, c.outcome) for c in changes] == [("T1", Outcome.FAILED)]
-    assert changes[0].error is not None and "did not apply the change within 5 s" in changes[0].error
+    assert changes[0].error is not None and "did not apply the change within 0.5 s" in changes[0].error
     assert plant.reconciler().reconcile() == ()
     assert plant.versions() == [(1, 1)]
 
@@ -85,6 +78,42 @@ def test_full_cluster_fails_a_change_and_reports_its_progress(plant: DoublesPlan
     plant.deploy("elastic", "full", "3", executor=SIZE)  # back to the slots of the last version that was reached
     (change,) = plant.reconciler().reconcile()
     assert (change.tier, change.outcome, change.to_version) == ("T1", Outcome.READY, 3)
+
+
+def test_refusal_of_executors_is_passed_on(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", "full", "quota", "1", executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy("elastic", "full", "quota", "1", slots=3, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.error) == (Outcome.FAILED, "1 of 3 slots: 1 of 3 pods exist: exceeded quota")
+
+
+def test_pending_executors_are_waited_for_beyond_the_deadline(plant: DoublesPlant, tmp_path: Path) -> None:
+    node = tmp_path / "a node has started"
+    behaviour = ("elastic", "pending", str(node))
+    plant.deploy(*behaviour, executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy(*behaviour, slots=3, executor=SIZE)
+    plant.until(lambda: plant.reconciler().status()[0].awaits)
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 0.1})
+    (change,) = plant.reconciler().reconcile(patience_s=0.5)
+    assert (change.tier, change.outcome) == ("T1", Outcome.OPEN)
+    node.touch()
+    (change,) = plant.reconciler().reconcile(patience_s=60.0)
+    assert (change.outcome, change.to_version) == (Outcome.READY, 2)
+
+
+def test_start_that_waits_for_its_executors_is_not_a_failure(plant: DoublesPlant, tmp_path: Path) -> None:
+    node = tmp_path / "a node has started"
+    plant.deploy("short", str(node), executor=SIZE)
+    plant.reconciler().reconcile(patience_s=0.0)
+    plant.until(lambda: (found := plant.reconciler().status()) and found[0].awaits)
+    plant.spec = plant.spec.model_copy(update={"ready_deadline_s": 0.1})
+    (start,) = plant.reconciler().reconcile(patience_s=0.5)
+    assert (start.outcome, start.error) == (Outcome.OPEN, None)
+    node.touch()
+    (start,) = plant.reconciler().reconcile(patience_s=60.0)
+    assert (start.outcome, start.generation) == (Outcome.READY, 1)
 
 
 def test_wait_for_executors_ends_with_the_caller_and_continues_later(plant: DoublesPlant) -> None:

@@ -23,6 +23,7 @@ from millrace.model.errors import MillraceError
 from millrace.model.failure import reason
 from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
 from millrace.runtime.agent.executor_numbers import ExecutorNumbers, staying
+from millrace.runtime.agent.missing_executors import MissingExecutors
 from millrace.runtime.agent.placement import Partition, StatePlacement, follow
 from millrace.runtime.spark_versions import is_missing, lacks
 from millrace.runtime.triggers import interval_s
@@ -43,8 +44,6 @@ MEMORY_S = 60.0
 GROWN = 1.1
 """Growth factor from which an executor's memory is recorded again: a few rows in its lifetime."""
 
-SHORT_S = 30.0
-"""Time in which a cluster with room provides or replaces an executor; above 15 s on a busy machine."""
 END_S = 30.0
 """Time for a decommissioned executor to hand over its blocks before it is killed."""
 
@@ -87,6 +86,7 @@ class ExecutorAgent:
         ready: Called in each step with the registered executors.
         contingencies: Carries out plans for more arrival; called in each step.
         present_slots: Slots of a driver that was not started with those of its version; None if it was.
+        missing: Says whether to wait for executors that have not registered.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class ExecutorAgent:
         ready: Ready,
         contingencies: Callable[[Deployment | None], bool] = lambda newest: False,
         present_slots: int | None = None,
+        missing: MissingExecutors | None = None,
     ) -> None:
         self._app, self._read = app, read
         self._allocation, self._placement, self._queries = allocation, placement, queries
@@ -118,7 +119,7 @@ class ExecutorAgent:
         self._placed: tuple[object, ...] = ()
         self._drain: _Wait | None = None
         self._naming: _Wait | None = None
-        self._counted, self._counted_s = (content.executors, content.executors), time.monotonic()
+        self._missing = missing or MissingExecutors()
         self._said = ""
         self.problem = ""
 
@@ -132,10 +133,11 @@ class ExecutorAgent:
         registered, content = self._allocation.registered(), self._content
         self._end_gone([executor for executor in registered if executor.id in self._gone])
         executors = self._numbers.update([executor for executor in registered if executor.id not in self._gone])
-        self._note_lifetimes({executor.id for executor in registered})
-        wanted = content.executors
+        wanted = _executors_for(content, executors)
         stay = staying(executors, content.placement, wanted)
         leaving = [executor for number, executor in executors.items() if number not in stay]
+        waits = self._missing.update({executor.id for executor in executors.values()}, wanted, len(leaving))
+        self._note_lifetimes({executor.id for executor in registered})
         self._request(wanted + len(leaving))
         queries = [query for query in list(self._queries) if query.isActive]
         batches = self._placement.batches(queries)
@@ -148,12 +150,13 @@ class ExecutorAgent:
                 self._note_naming(queries, batches)
             self._placed = (kept, batches, content.placement)
         if leaving:
-            self._let_go(leaving, queries, batches)
+            self._let_go(leaving, wanted, queries, batches)
         if len(executors) == wanted:
             self._drain = None
         # until state is on the new slots, batches do not show what these can do
         used = len(kept) == len(stay) or not self._operators(queries)
-        self._report_slots(len(executors), wanted, self._holds(queries, batches), used)
+        if used and not waits:
+            self._report_slots(executors, wanted, self._holds(queries, batches))
 
     def _run(self) -> None:
         taken_over = False
@@ -206,7 +209,7 @@ class ExecutorAgent:
         listed = {lifetime.executor.id: lifetime for lifetime in self._allocation.lifetimes()}
         for id, lifetime in listed.items():
             if _is_news(self._noted.get(id), lifetime):
-                self._note(lifetime, self._numbers.number(id))
+                self._note(replace(lifetime, lead_s=self._missing.leads.lead_s(id)), self._numbers.number(id))
             else:
                 listed[id] = self._noted[id]
         self._noted, self._noted_s = listed, now  # Spark forgets executors that ended long ago
@@ -265,7 +268,9 @@ class ExecutorAgent:
                 return {number: executor for number, executor in enumerate(executors) if executor != NOWHERE}
         return {}
 
-    def _let_go(self, leaving: Sequence[Executor], queries: Sequence[Any], batches: Mapping[str, int]) -> None:
+    def _let_go(
+        self, leaving: Sequence[Executor], wanted: int, queries: Sequence[Any], batches: Mapping[str, int]
+    ) -> None:
         """Decommission executors once a whole batch has run without state on them, or after ``DRAIN_S``."""
         now = time.monotonic()
         if self._drain is None:
@@ -277,7 +282,7 @@ class ExecutorAgent:
         for executor in leaving:
             self._allocation.let_go(executor)
             self._gone[executor.id] = now
-        self._requested = self._content.executors
+        self._requested = wanted
 
     def _end_gone(self, gone: Sequence[Executor]) -> None:
         """Kill decommissioned executors that do not end."""
@@ -303,22 +308,34 @@ class ExecutorAgent:
             operators.setdefault((partition.run, partition.operator), []).append(partition)
         return list(operators.values())
 
-    def _report_slots(self, executors: int, wanted: int, holds: bool, used: bool) -> None:
+    def _report_slots(self, executors: Mapping[int, Executor], wanted: int, holds: bool) -> None:
         """Report a version once it is carried out, or the slots if the cluster has no room for more.
 
         Slots are reported at once, the version once its placement holds.
         """
-        now = time.monotonic()
-        if (executors, wanted) != self._counted:
-            self._counted, self._counted_s = (executors, wanted), now
-        slots, version = self._content.slots_of(executors), self._version if holds else self._reported[0]
-        waiting = not used or (executors < wanted and now - self._counted_s <= SHORT_S)
-        if executors == 0 or executors > wanted or waiting or (version, slots) == self._reported:
+        content, count = self._content, len(executors)
+        slots = min(content.slots, sum(content.tasks_on(executor.cores) for executor in executors.values()))
+        version = self._version if holds else self._reported[0]
+        if count == 0 or count > wanted or (version, slots) == self._reported:
             return
-        if executors < wanted:
-            LOG.warning("%d of %d executors: the cluster has not granted the rest yet", executors, wanted)
+        if count < wanted:
+            LOG.warning("%d of %d executors: the cluster has not granted the rest yet", count, wanted)
         self._report(version, slots)
         self._reported = (version, slots)
+
+
+def _executors_for(content: AppDeployment, executors: Mapping[int, Executor]) -> int:
+    """Return how many executors give an app its slots.
+
+    They are more than usual if some run fewer tasks than others, as those do that Spark 4.2 makes on Kubernetes after
+    one has run out of memory.
+    """
+    missing = content.slots
+    for count, executor in enumerate(executors.values()):
+        if missing <= 0:
+            return count
+        missing -= content.tasks_on(executor.cores)
+    return len(executors) + max(0, -(-missing // content.slots_per_executor))
 
 
 def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:

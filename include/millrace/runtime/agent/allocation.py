@@ -18,10 +18,14 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Executor:
-    """A registered executor: Spark's id, in the order of registration, and its host."""
+    """A registered executor: Spark's id, in the order of registration, its host, and its cores, None if unknown.
+
+    Spark 4.2 replaces an executor that ran out of memory on Kubernetes by one that has fewer cores, for one task.
+    """
 
     id: str
     host: str
+    cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Lifetime:
     """When an executor registered and ended (UTC), its cores, the reason for its end, and its memory.
 
     ``peak_memory_mb`` is the highest resident memory of its processes so far, MiB. If the system does not report that,
-    it is the JVM's heap and off-heap memory. None until measured.
+    it is the JVM's heap and off-heap memory. None until measured. ``lead_s`` is the time from its request until it
+    registered, seconds; None if that is not known.
     """
 
     executor: Executor
@@ -38,6 +43,7 @@ class Lifetime:
     ended: datetime | None
     reason: str | None
     peak_memory_mb: int | None = None
+    lead_s: float | None = None
 
 
 class Allocation:
@@ -53,7 +59,7 @@ class Allocation:
     def __init__(self, spark: Any) -> None:
         self._context, self._jvm = spark.sparkContext._jsc.sc(), spark.sparkContext._jvm
         self._backend = self._context.schedulerBackend()
-        self._hosts: dict[str, str] = {}
+        self._known: dict[str, Executor] = {}
         self.spark_version = str(spark.sparkContext.version)
 
     def take_over(self) -> None:
@@ -69,11 +75,11 @@ class Allocation:
     def registered(self) -> tuple[Executor, ...]:
         """Return the executors that can run tasks, oldest first, including those being decommissioned."""
         ids = sorted(filter(None, self._backend.getExecutorIds().mkString(",").split(",")), key=int)
-        if not self._hosts.keys() >= set(ids):
+        if not self._known.keys() >= set(ids):
             infos = self._context.statusStore().executorList(True)
             for info in (infos.apply(i) for i in range(infos.size())):
-                self._hosts[info.id()] = info.hostPort().rsplit(":", 1)[0]
-        return tuple(Executor(id, self._hosts[id]) for id in ids if id in self._hosts)
+                self._known[info.id()] = _executor(info)
+        return tuple(self._known[id] for id in ids if id in self._known)
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
         """Return the app's present and past executors that Spark remembers, oldest first."""
@@ -94,11 +100,14 @@ class Allocation:
         self._backend.killExecutors(ids, False, False, True)
 
 
+def _executor(info: Any) -> Executor:
+    return Executor(info.id(), info.hostPort().rsplit(":", 1)[0], int(info.totalCores()))
+
+
 def _lifetime(info: Any) -> Lifetime:
-    executor = Executor(info.id(), info.hostPort().rsplit(":", 1)[0])
     ended, reason = info.removeTime(), info.removeReason()
     return Lifetime(
-        executor,
+        _executor(info),
         int(info.totalCores()),
         _time(info.addTime()),
         _time(ended.get()) if ended.isDefined() else None,

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
+from millrace.lake.executor_runs import executor_runs
 from millrace.lake.store import Lake
 from millrace.model.deployment import AppDeployment
+from millrace.model.master import KUBERNETES
 from millrace.model.telemetry import ExecutorRun
 from millrace.runtime.agent.agent import ExecutorAgent, Read, Report
 from millrace.runtime.agent.allocation import Allocation, Lifetime
 from millrace.runtime.agent.contingencies import Contingencies
 from millrace.runtime.agent.executor_warm_up import ExecutorWarmUp, job_on_executors
+from millrace.runtime.agent.kubernetes_pods import KubernetesPods, Shortages
+from millrace.runtime.agent.lead_times import LeadTimes
+from millrace.runtime.agent.missing_executors import Look, MissingExecutors
 from millrace.runtime.agent.placement import StatePlacement
+from millrace.runtime.spark_versions import is_missing
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.listener import Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LOG = logging.getLogger(__name__)
+LEARNED_FROM = timedelta(days=7)
+"""Age of the oldest executor whose lead time counts."""
 
 
 def start_agent(
@@ -32,6 +43,7 @@ def start_agent(
     telemetry: Telemetry,
     queries: Sequence[Any],
     report: Report,
+    awaits: Callable[[str], None],
     present_slots: int | None = None,
 ) -> ExecutorAgent:
     """Start the agent that changes an app's executors as Deployments say.
@@ -45,6 +57,7 @@ def start_agent(
         telemetry: Takes executors and new slots.
         queries: Live list of the script's queries.
         report: Called after telemetry with what has been carried out.
+        awaits: Called with why executors are missing, as a sentence; an empty text if none is.
         present_slots: Slots of a driver that was not started with those of its version; None if it was.
     """
     size = content.executor
@@ -66,6 +79,7 @@ def start_agent(
                 reason=lifetime.reason,
                 peak_memory_mb=lifetime.peak_memory_mb,
                 measured=datetime.now(UTC) if lifetime.peak_memory_mb else None,
+                lead_s=lifetime.lead_s,
             )
         )
 
@@ -88,6 +102,26 @@ def start_agent(
         ready,
         contingencies.step,
         present_slots,
+        MissingExecutors(LeadTimes(lambda: _lead_times(lake, identity)), _look(spark), awaits),
     )
     agent.start()
     return agent
+
+
+def _lead_times(lake: Lake, identity: AppIdentity) -> list[float]:
+    """Return how long executors of the app have recently taken to register, seconds."""
+    runs = executor_runs(lake, identity.pipeline, datetime.now(UTC) - LEARNED_FROM)
+    return [run.lead_s for run in runs if run.app == identity.app and run.lead_s is not None]
+
+
+def _look(spark: SparkSession) -> Look:
+    """Return what asks Spark's cluster manager why executors are missing; only Kubernetes says so."""
+    if not str(spark.sparkContext.master).startswith(KUBERNETES):
+        return lambda registered, wanted: None
+    try:
+        return Shortages(KubernetesPods(spark)).look
+    except Exception as error:
+        if is_missing(error):
+            LOG.info("Spark %s does not say why pods are missing: %s", spark.version, error)
+            return lambda registered, wanted: None
+        raise

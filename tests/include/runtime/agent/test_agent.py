@@ -13,8 +13,10 @@ import pytest
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.model.errors import MillraceError
 from millrace.runtime.agent import agent as agents
+from millrace.runtime.agent import lead_times
 from millrace.runtime.agent.agent import ExecutorAgent
 from millrace.runtime.agent.allocation import Executor, Lifetime
+from millrace.runtime.agent.missing_executors import MissingExecutors
 from millrace.runtime.agent.placement import Partition
 
 APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
@@ -32,6 +34,7 @@ class Cluster:
     deaf: bool = False
     asked: list[int] = field(default_factory=list)
     known: dict[str, Lifetime] = field(default_factory=dict)
+    cores: dict[str, int] = field(default_factory=dict)
 
     def request(self, total: int) -> bool:
         self.asked.append(total)
@@ -43,7 +46,7 @@ class Cluster:
             self.alive.append(str(max(map(int, self.alive), default=-1) + 1))
 
     def registered(self) -> tuple[Executor, ...]:
-        return tuple(Executor(id, "host") for id in self.alive)
+        return tuple(Executor(id, "host", self.cores.get(id)) for id in self.alive)
 
     def lifetimes(self) -> tuple[Lifetime, ...]:
         for id in self.alive:
@@ -115,6 +118,7 @@ class World:
     notes: list[tuple[Lifetime, int | None]] = field(default_factory=list)
     broken: bool = False
     cold: set[str] = field(default_factory=set)
+    missing: MissingExecutors = field(default_factory=MissingExecutors)
 
     def __post_init__(self) -> None:
         def report(version: int, slots: int) -> None:
@@ -124,7 +128,9 @@ class World:
             self.notes.append((lifetime, executor))
 
         parts: tuple[Any, Any] = (self.cluster, self.state)
-        self.agent = ExecutorAgent("a", 1, APP, self.read, *parts, [self.query], report, note, self.ready)
+        self.agent = ExecutorAgent(
+            "a", 1, APP, self.read, *parts, [self.query], report, note, self.ready, missing=self.missing
+        )
 
     def ready(self, executors: Sequence[Executor], running: bool) -> set[str]:
         return {executor.id for executor in executors} - self.cold
@@ -307,12 +313,14 @@ def test_executors_that_do_not_arrive_are_not_requested_again() -> None:
 
 
 def test_full_cluster_is_reported_after_a_timeout_and_so_is_its_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "SHORT_S", 0.0)
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
     world = World(cluster=Cluster(["0", "1"], 2, free=3))
     world.deploy(8)
     world.agent.step()
     world.cluster.come()
     world.agent.step()
+    seconds += lead_times.SHORT_S + 1
     world.agent.step()
     assert world.reports[-1] == (2, 3)
     world.cluster.free = 99
@@ -332,13 +340,29 @@ def test_long_present_executors_do_not_shorten_the_wait_for_new_ones(
     world.deploy(4)
     world.agent.step()
     assert world.reports == []
-    seconds += agents.SHORT_S + 1
+    seconds += lead_times.SHORT_S + 1
     world.agent.step()
     assert world.reports == [(2, 2)]
 
 
+def test_executors_with_fewer_cores_count_by_their_tasks_and_more_are_requested() -> None:
+    world = World()
+    world.deploy(4, executor=ExecutorSize(2, 512), submit={"conf": {}})
+    world.agent._content = world.newest.apps["a"]  # type: ignore[union-attr]
+    world.agent.step()
+    assert world.reports == [(2, 4)], "two executors with two tasks each"
+    # what Spark 4.2 makes on Kubernetes after an executor has run out of memory
+    world.cluster.alive[1], world.cluster.cores = "2", {"0": 2, "2": 1}
+    world.agent.step()
+    assert world.cluster.asked[-1] == 3, "one more, for the task that is missing"
+    world.cluster.come()
+    world.cluster.cores["3"] = 1
+    world.agent.step()
+    assert world.reports[-1] == (2, 4)
+
+
 def test_lost_executors_that_do_not_return_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "SHORT_S", 0.0)
+    monkeypatch.setattr(lead_times, "SHORT_S", 0.0)
     world = World()
     world.cluster.alive.remove("1")
     world.agent.step()
