@@ -1,7 +1,8 @@
 """An API server on loopback that speaks the part of the Kubernetes API that Spark and a kubelet use.
 
 Selectors, watches by resource version, patches, graceful deletion of pods and the bodies of errors follow the real one.
-It knows no users: who may do what is set by :class:`Faults`.
+It knows no users: who may do what is set by :class:`Faults`. The mock server of Spark's client library does not do: it
+ignores selectors such as ``spark-exec-id in (1,2)`` and ``status.phase=Pending``, by which Spark deletes pods.
 """
 
 from __future__ import annotations

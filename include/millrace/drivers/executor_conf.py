@@ -38,6 +38,8 @@ CLUSTER = {
     "spark.locality.wait.node": "0",
     "spark.locality.wait.rack": "0",
     "spark.shuffle.io.retryWait": "1s",
+    # one executor that ran out of memory would halve every later one; Millrace raises their memory instead
+    "spark.kubernetes.allocation.recoveryMode.enabled": "false",
     # Python workers and state stores have their memory outside the heap
     "spark.executor.processTreeMetrics.enabled": "true",
 }

@@ -22,7 +22,7 @@ from millrace.run_folder.arguments import DriverArguments
 
 pytestmark = pytest.mark.spark
 
-PAGE, TEMPLATE = REPO / "docs" / "executors.md", REPO / "docs" / "executor_pod.yaml"
+PAGE, TEMPLATE = REPO / "docs" / "kubernetes.md", REPO / "docs" / "executor_pod.yaml"
 
 
 @pytest.fixture(scope="module")

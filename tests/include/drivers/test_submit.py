@@ -229,6 +229,14 @@ def test_executors_of_a_kubernetes_on_this_machine_get_none_of_its_paths() -> No
     assert "spark.executor.extraClassPath" not in conf and "spark.executor.extraJavaOptions" not in conf
 
 
+def test_lost_executors_on_kubernetes_are_replaced_by_ones_of_the_same_size() -> None:
+    recovery, master = "spark.kubernetes.allocation.recoveryMode.enabled", "k8s://https://api.example:6443"
+    size = ExecutorSize(2, 512)
+    assert submit.conf(OPTIONS, replace(_app(master=master), executor=size))[recovery] == "false"
+    own = replace(_app(master=master, conf={recovery: "true"}), executor=size)
+    assert submit.conf(OPTIONS, own)[recovery] == "true"
+
+
 def test_yarn_needs_to_know_where_its_configuration_is() -> None:
     with pytest.raises(MillraceError, match=r"submit\.env.*HADOOP_CONF_DIR or YARN_CONF_DIR"):
         submit.environment(OPTIONS, _app(master="yarn"), {"HOME": "/home/me"})
