@@ -54,8 +54,8 @@ class Kubelet:
         address: The API server.
         spark_home: Spark's folder, as in the image.
         python: The interpreter of Python workers, as in the image.
-        folder: Where pods have their files.
-        network: Where pods run.
+        folder: Folder for the files of the pods.
+        network: The pods' network.
     """
 
     def __init__(self, address: str, spark_home: Path, python: Path, folder: Path, network: Network) -> None:
@@ -73,7 +73,7 @@ class Kubelet:
 
         Args:
             name: The pod.
-            reason: What the container's status says.
+            reason: Reason in the container's status.
         """
         self._reasons[name] = reason
         _kill(self._processes[name])

@@ -19,7 +19,7 @@ class Place:
 
     Attributes:
         address: The pod's IP address.
-        command: What comes before the container's command.
+        command: Words to put in front of the container's command.
     """
 
     address: str

@@ -123,7 +123,7 @@ def now() -> str:
 
 
 def label_selector(text: str) -> Callable[[Object], bool]:
-    """Return whether an object has the labels of a selector such as ``app=a,role in (x,y),!gone``."""
+    """Return a test of an object's labels for a selector such as ``app=a,role in (x,y),!gone``."""
     requirements = [match.groupdict() for match in REQUIREMENT.finditer(text or "") if match["key"]]
     return lambda content: all(
         _meets(content.get("metadata", {}).get("labels") or {}, requirement) for requirement in requirements
@@ -131,7 +131,7 @@ def label_selector(text: str) -> Callable[[Object], bool]:
 
 
 def field_selector(text: str) -> Callable[[Object], bool]:
-    """Return whether an object has the fields of a selector such as ``status.phase=Pending``."""
+    """Return a test of an object's fields for a selector such as ``status.phase=Pending``."""
     pairs = [re.split(r"(!=|==?)", part) for part in (text or "").split(",") if part]
     return lambda content: all((_field(content, path) == value) is (op != "!=") for path, op, value in pairs)
 

@@ -164,7 +164,7 @@ def _refused(error: Exception) -> str:
 
 
 def _failed(error: Exception) -> Shortage:
-    """Return what is known if the API server does not list pods: they may come all the same."""
+    """Return what is known if the API server does not list pods: they may still come."""
     message = _message(error)
     if "cannot list" in message:
         return Shortage(True, f"Kubernetes does not show the pods: {message}. {GRANT}")

@@ -1,4 +1,4 @@
-"""Whether to wait for executors that were requested and have not registered, and what to say meanwhile.
+"""Whether to wait for executors that were requested and have not registered, and the reason to report.
 
 A driver that has fewer executors than its Deployment wants reports that as the cluster's answer. Too early, it is
 wrong: a node that starts for a pod takes minutes.
@@ -26,19 +26,19 @@ class MissingExecutors:
     Args:
         leads: The lead times of its executors.
         look: Asks the cluster manager why executors are missing.
-        tell: Called with the reason as a sentence if it has changed; an empty text if none is missing any longer.
+        report: Called with the reason as a sentence if it has changed; an empty text if none is missing any longer.
     """
 
     def __init__(
         self,
         leads: LeadTimes | None = None,
         look: Look = lambda registered, wanted: None,
-        tell: Callable[[str], None] = lambda sentence: None,
+        report: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.leads = leads or LeadTimes()
-        self._look, self._tell = look, tell
+        self._look, self._report = look, report
         self._counted, self._since_s = (-1, -1), 0.0
-        self._told = ""
+        self._said = ""
 
     def update(self, registered: Collection[str], wanted: int, leaving: int) -> bool:
         """Return whether executors are missing that may still come.
@@ -66,8 +66,8 @@ class MissingExecutors:
         return waited_s <= patience_s
 
     def _say(self, sentence: str) -> None:
-        if sentence != self._told:
-            self._told = sentence
+        if sentence != self._said:
+            self._said = sentence
             if sentence:
                 LOG.warning("Executors are missing: %s", sentence)
-            self._tell(sentence)
+            self._report(sentence)
