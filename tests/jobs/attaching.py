@@ -17,6 +17,7 @@ import pytest
 from millrace import wiring
 from millrace.control.evaluation import Request
 from millrace.control.launch import launch
+from millrace.environment import spark_env
 from millrace.lake.attached_drivers import Heartbeat, newest_heartbeat
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.executor_runs import executor_runs
@@ -87,6 +88,11 @@ class Environment:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYTHONUNBUFFERED": "1",
         }
+
+
+def here() -> Environment:
+    """Return this environment."""
+    return Environment(spark_env.python(), spark_env.spark_home())
 
 
 @dataclass
@@ -165,12 +171,14 @@ class Attached:
         app = replace(latest.apps[NAME], slots=slots)
         self.tables.deployments.commit(replace(latest, apps={NAME: app}), latest.version)
 
-    def follow(self, environment: Environment, master: str, resize: Callable[[int], None]) -> str:
+    def follow(
+        self, environment: Environment, master: str, resize: Callable[[int], None], conf: Mapping[str, str] = CONF
+    ) -> str:
         """Change an attached script's executors from 1 to 3 and back; return the script's log."""
         results = self.folder / "driver.json"
         with (
             arriving(files(self.folder / "in", "json"), ROWS_PER_S, EVERY_S) as arrivals,
-            self.script(environment, master) as log,
+            self.script(environment, master, conf=conf) as log,
         ):
             self.await_telemetry(log)
             for slots in (3, 1):

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.environment import spark_env
 from millrace.model.decision import LIVE, RESTART
 from tests.include.runtime.telemetry.arriving import arriving, files
-from tests.jobs.attaching import EVERY_S, NAME, ROWS_PER_S, Attached, Environment
+from tests.jobs.attaching import EVERY_S, NAME, ROWS_PER_S, Attached, here
 from tests.jobs.attaching import attached as attached
 from tests.jobs.standalone import standalone
 from tests.jobs.totals import total
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def here() -> Environment:
-    return Environment(spark_env.python(), spark_env.spark_home())
 
 
 def test_attached_script_gets_and_loses_executors_by_decisions(attached: Attached) -> None:
