@@ -26,6 +26,9 @@ NO_MAP_OUTPUT = (4, 3)
 """py4j cannot read ``SparkEnv``, whose signatures name a class that PySpark does not ship: no flows."""
 PLANNING = "queryPlanning"
 DURATIONS_3_5 = "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentDurationsMs"
+CLIENT_METHOD = (4, 2)
+"""Spark's back end on Kubernetes has a method that returns its client; before, only a field has it."""
+CLIENT_4_1 = "org$apache$spark$scheduler$cluster$k8s$KubernetesClusterSchedulerBackend$$kubernetesClient"
 JOIN = (4, 1)
 """``transformWithState`` of PySpark, with rows."""
 RESCALE = (4, 2)
@@ -71,6 +74,20 @@ def is_planned(query: Any, version: str) -> bool:
     if numbers(version) >= ONE_BATCH:
         return bool(query.getLatestExecutionContext().getDuration(PLANNING).isDefined())
     return bool(getattr(query, DURATIONS_3_5)().contains(PLANNING))
+
+
+def kubernetes_client(backend: Any, version: str) -> Any:
+    """Return the client with which Spark talks to the Kubernetes API.
+
+    Args:
+        backend: The JVM's scheduler back end of an application on Kubernetes.
+        version: Version of Spark.
+    """
+    if numbers(version) >= CLIENT_METHOD:
+        return backend.kubernetesClient()
+    from py4j.java_gateway import get_field  # type: ignore[import-untyped]
+
+    return get_field(backend, CLIENT_4_1)
 
 
 def require(what: str, version: str, since: tuple[int, int]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.model.failure import reason
+from millrace.runtime.spark_versions import kubernetes_client
 
 LOOK_S = 5.0
 """Time between two looks: the API server serves others, too."""
@@ -50,7 +51,7 @@ class KubernetesPods:
         context = spark.sparkContext
         self._namespace = str(context.getConf().get(NAMESPACE, "default"))
         self._app, self._jvm = str(context.applicationId), context._jvm
-        self._client = context._jsc.sc().schedulerBackend().kubernetesClient()
+        self._client = kubernetes_client(context._jsc.sc().schedulerBackend(), str(context.version))
 
     def shortage(self, registered: int, wanted: int) -> Shortage:
         """Return why fewer executors have registered than are wanted.

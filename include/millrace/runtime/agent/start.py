@@ -12,6 +12,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.executor_runs import executor_runs
 from millrace.lake.store import Lake
 from millrace.model.deployment import AppDeployment
+from millrace.model.failure import reason
 from millrace.model.master import KUBERNETES
 from millrace.model.telemetry import ExecutorRun
 from millrace.runtime.agent.agent import ExecutorAgent, Read, Report
@@ -22,7 +23,6 @@ from millrace.runtime.agent.kubernetes_pods import KubernetesPods, Shortages
 from millrace.runtime.agent.lead_times import LeadTimes
 from millrace.runtime.agent.missing_executors import Look, MissingExecutors
 from millrace.runtime.agent.placement import StatePlacement
-from millrace.runtime.spark_versions import is_missing
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.listener import Telemetry
 
@@ -120,8 +120,6 @@ def _look(spark: SparkSession) -> Look:
         return lambda registered, wanted: None
     try:
         return Shortages(KubernetesPods(spark)).look
-    except Exception as error:
-        if is_missing(error):
-            LOG.info("Spark %s does not say why pods are missing: %s", spark.version, error)
-            return lambda registered, wanted: None
-        raise
+    except Exception as error:  # a version that nobody has tried: executors are changed without it
+        LOG.warning("Spark %s does not say why pods are missing: %s", spark.version, reason(error))
+        return lambda registered, wanted: None

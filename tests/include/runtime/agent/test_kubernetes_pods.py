@@ -46,6 +46,7 @@ def pods(jvm: Any, api: ApiServer) -> Iterator[KubernetesPods]:
     backend = SimpleNamespace(schedulerBackend=lambda: SimpleNamespace(kubernetesClient=lambda: client))
     context = SimpleNamespace(
         applicationId="app-1",
+        version="4.2.0",
         getConf=lambda: {"spark.kubernetes.namespace": "streaming"},
         _jvm=jvm,
         _jsc=SimpleNamespace(sc=lambda: backend),
