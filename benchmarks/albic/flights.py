@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.albic.flight_groups import GROUPS, measured
-from benchmarks.albic.shapes import MEAN
+from benchmarks.albic.shapes import CROSSING, MEAN
 from benchmarks.simulation.placement import Floats, Ints, PeriodTraffic
 from millrace.local.feeds.nycflights import DAYS
 
@@ -93,10 +93,10 @@ def traffic(job: int) -> Sequence[PeriodTraffic]:
     for window in _windows():
         load, rows = work[:, window].sum(axis=1), rate[:, window].sum(axis=1)
         passed = rows > 0
-        crossing = np.bincount(producer, rows, size) + np.bincount(consumer, rows, size)
-        found.append((load + crossing, producer[passed], consumer[passed], rows[passed]))
+        load = load + CROSSING * np.bincount(consumer, rows, size)
+        found.append((load, producer[passed], consumer[passed], rows[passed]))
     point = MEAN * NODES / float(np.mean([load.sum() for load, *_ in found]))
-    return [PeriodTraffic(load * point, a, b, rows, rows * point) for load, a, b, rows in found]
+    return [PeriodTraffic(load * point, a, b, rows, CROSSING * rows * point) for load, a, b, rows in found]
 
 
 def _windows() -> Sequence[slice]:

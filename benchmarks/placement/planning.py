@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.record import Record, at_most, percentiles
 from millrace.model.placement import Flows, PartitionLoads
-from millrace.optimizers.albic.cluster import cluster, plan_stages
-from millrace.optimizers.albic.optimizer import PLANNERS
+from millrace.optimizers.albic.cluster import cluster
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.planning import plan_placement
 
 PLANNING = "planning"
 EXECUTORS, PARTITIONS = 1_000, 100_000
@@ -46,7 +46,7 @@ def _plan(seed: int, paired: bool) -> tuple[float, float]:
     groups, options = _groups(seed, paired), PlacementOptions.read({"budget": UNLIMITED, "method": METHOD})
     begun = time.perf_counter()
     target = cluster(groups, groups.executor, EXECUTORS, 1, options)
-    node, _ = plan_stages(target, lambda problem: PLANNERS[METHOD](problem, options.seed), np.zeros(0, dtype=np.intp))
+    node, _ = plan_placement(target, METHOD, np.zeros(0, dtype=np.intp), options.seed)
     seconds = time.perf_counter() - begun
     return seconds, target.batch_s(node) / target.bound_s() - 1
 

@@ -33,7 +33,7 @@ class PeriodTraffic:
         producer: Group that emits, shape (E,).
         consumer: Group that receives, shape (E,).
         rate: Rows per second, shape (E,), >= 0.
-        saved: Points that each end saves while both are on one node, shape (E,), >= 0.
+        saved: Points that the receiver saves while both are on one node, shape (E,), >= 0.
     """
 
     load: Floats
@@ -155,7 +155,7 @@ def loads(traffic: PeriodTraffic, node: Ints, capacity: Floats) -> Floats:
     """Return the load of each node, points, shape (N,)."""
     together = node[traffic.producer] == node[traffic.consumer]
     full = np.bincount(node, weights=traffic.load, minlength=len(capacity))
-    saved = np.bincount(node[traffic.producer[together]], weights=2 * traffic.saved[together], minlength=len(capacity))
+    saved = np.bincount(node[traffic.producer[together]], weights=traffic.saved[together], minlength=len(capacity))
     return (full - saved) / capacity
 
 

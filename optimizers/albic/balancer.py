@@ -46,7 +46,9 @@ WORTH = 1.0
 """The other nodes are left alone up to this many points from their own mean."""
 
 
-def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> Plan:
+def balance(
+    problem: Problem, *, pinned: Ints | None = None, seed: int = 0, rest: bool = True, proven: bool = True
+) -> Plan:
     """Return a plan within the budget, and a bound on its quality.
 
     Args:
@@ -55,6 +57,8 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
             they exceed the budget or a cap, or lead onto a removed node, all pinned groups stay where they are, and the
             stage says so.
         seed: Seed of the search; the same problem and seed give the same plan.
+        rest: Balance the other nodes, too, if a few of them fix the load distance.
+        proven: Prove a bound, which takes long if moves have many different costs; otherwise it is 0.
     """
     fixed = balance_problem(problem, pinned)
     assignment = Assignment(fixed)
@@ -62,10 +66,11 @@ def balance(problem: Problem, *, pinned: Ints | None = None, seed: int = 0) -> P
     ease_caps(assignment)
     drained = drain(assignment)
     assignment.load_limit = load_ceiling(assignment)
-    bound = bound_of(fixed)
+    bound = bound_of(fixed) if proven else 0.0
     assignment = _descend(assignment, bound, np.random.default_rng(seed))
     _give_back(assignment)
-    assignment = _balance_others(assignment, np.random.default_rng(seed))
+    if rest:
+        assignment = _balance_others(assignment, np.random.default_rng(seed))
     stages = ["pins dropped"] * fixed.dropped + [drained or ""] + ["balanced"]
     return Plan(
         node=assignment.node,

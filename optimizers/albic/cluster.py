@@ -7,28 +7,20 @@ Symbols:
     s_w    speed of executor w, 1 for the mean one
     T      time of the stateful stages of a batch: the sum over stages of the max over executors of the time for their
            tasks by rising partition, each on the core that is free first, over s_w
-
-[ALBIC] balances the load on a node from operators that run at the same time. Spark runs the stages of a micro-batch one
-after another, and executors with equal total load may still idle in every stage. So each stage is balanced separately.
-If groups get their input from few others, a placement next to those is a second start; the better result is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from millrace.model.placement import PartitionLoads, makespan_s
-from millrace.optimizers.albic.last_executor import Stage, relieve
-from millrace.optimizers.albic.limits import LEAST_MB, MB, held, left_by_others, limits, megabytes
+from millrace.optimizers.albic.limits import LEAST_MB, MB, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.paper.framework import emptiest
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Plan, Problem
-
-HALF = 50.0
-"""Points of an executor with the mean load of a stage."""
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 
 
 @dataclass(frozen=True)
@@ -87,6 +79,13 @@ class Cluster:
     def load(self, node: Ints) -> Floats:
         """Return b of every group under a placement, seconds, shape (K,)."""
         return self._without(self.pairs.near(node))
+
+    def near_groups(self, node: Ints) -> Bools:
+        """Return which groups save something next to others, or let others save, under a placement, shape (K,)."""
+        near = self.pairs.near(node) & (self.pairs.saved_s > 0)
+        found = np.zeros(self.problem.groups, dtype=bool)
+        found[self.pairs.producer[near]] = found[self.pairs.consumer[near]] = True
+        return found
 
     def batch_s(self, node: Ints) -> float:
         """Return T under a placement, seconds; groups without a node cost nothing."""
@@ -165,114 +164,6 @@ def cluster(
     return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
 
 
-def plan_stages(cluster: Cluster, planner: Callable[[Problem], Plan], fixed: Ints) -> tuple[Ints, str]:
-    """Return the executor of every group by index, shape (K,), and how far the search came.
-
-    The stage that loses most by its placement is planned first; the next one gets the rest of the budget. If groups get
-    their input from few others, the same is done from a placement next to those. The plan with the shortest batch wins;
-    of equals, the one that moves less.
-
-    Args:
-        cluster: The cluster.
-        planner: Places the groups of one stage.
-        fixed: Groups that must not move, by index.
-    """
-    problem = cluster.problem
-    movable = np.ones(problem.groups, dtype=bool)
-    movable[fixed] = False
-    found = [_balanced(cluster, planner, problem.node, movable)]
-    if len(beside := _beside(cluster, movable)):
-        found.append(_balanced(cluster, planner, beside, movable))
-        if _is_allowed(problem, beside):
-            found.append((beside, "collocated"))
-    return min(found, key=lambda plan: (round(cluster.batch_s(plan[0]), 9), problem.spent(plan[0])))
-
-
-def _balanced(cluster: Cluster, planner: Callable[[Problem], Plan], start: Ints, movable: Bools) -> tuple[Ints, str]:
-    """Return a placement with every stage balanced, from a start that is already paid for."""
-    problem, node = cluster.problem, start.copy()
-    left, steps = problem.budget - problem.spent(start), []
-    for stage in sorted(cluster.stages, key=lambda stage: -_lost_s(cluster, stage, start)):
-        plan = planner(part := _stage_problem(cluster, stage, node, left, movable))
-        node[stage] = _relieved(cluster, stage, node, part, plan.node, movable)
-        left -= part.spent(node[stage]) if np.isfinite(left) else 0.0
-        steps.append(plan.stage)
-    return node, ", ".join(dict.fromkeys(steps))
-
-
-def _relieved(cluster: Cluster, stage: Ints, node: Ints, part: Problem, planned: Ints, movable: Bools) -> Ints:
-    """Return the shortest placement of a stage, given the order in which its tasks run.
-
-    Args:
-        cluster: The cluster.
-        stage: Groups of the stage, by index.
-        node: Executor of every group, shape (K,), for the other stages.
-        part: The stage as a balancing problem.
-        planned: Its balanced placement.
-        movable: Groups that may move, shape (K,).
-    """
-    if part.caps is not None:  # swaps would have to be checked against caps, too
-        return planned
-    problem, near = cluster.problem, np.zeros(cluster.problem.groups, dtype=bool)
-    near[cluster.pairs.consumer[cluster.pairs.near(node)]] = True
-    of_stage = Stage(
-        load=cluster.load(node)[stage],
-        origin=part.node,
-        movable=movable[stage] & ~near[stage],
-        cost=problem.cost[stage],
-        budget=part.budget,
-        speed=part.capacity,
-        kept=~part.removed,
-        cores=cluster.cores,
-    )
-    stays = (part.node >= 0).all() and not part.removed[part.node].any()
-    found = [planned, *(relieve(of_stage, start) for start in ([planned, part.node] if stays else [planned]))]
-    return min(found, key=lambda of: (round(max(cluster.finish_s(of_stage.load, of)), 9), part.spent(of)))
-
-
-def _beside(cluster: Cluster, movable: Bools) -> Ints:
-    """Return the placement with as many groups next to their input as the budget allows; empty if none gains by it.
-
-    Groups that save most for their price come first. Executors take turns: if half of the groups move, none gets too
-    many.
-    """
-    problem, pairs = cluster.problem, cluster.pairs
-    node, kept = problem.node.copy(), ~problem.removed[problem.node] & (problem.node >= 0)
-    fed = kept[pairs.producer] & movable[pairs.consumer] & (pairs.saved_s > 0)
-    places, place = np.unique(pairs.consumer[fed] * problem.nodes + node[pairs.producer[fed]], return_inverse=True)
-    group, executor = np.divmod(places, problem.nodes)
-    saved = np.bincount(place, pairs.saved_s[fed], len(places))
-    here = np.zeros(problem.groups)
-    stays = executor == node[group]
-    here[group[stays]] = saved[stays]
-    gain = saved - here[group]
-    order = np.lexsort((-gain, group))
-    order = order[np.unique(group[order], return_index=True)[1]]  # the best place of each group
-    order = order[gain[order] > 0]
-    order = order[np.argsort(-gain[order] / problem.cost[group[order]], kind="stable")]
-    order = order[np.argsort(_turns(executor[order]), kind="stable")]
-    price = np.where(node[group[order]] >= 0, problem.cost[group[order]], 0.0).cumsum()
-    chosen = order[price <= problem.budget]
-    node[group[chosen]] = executor[chosen]
-    return node if len(chosen) else np.zeros(0, dtype=np.intp)
-
-
-def _turns(executor: Ints) -> Ints:
-    """Return how many groups before each one go to the same executor, shape (M,)."""
-    by_executor = np.argsort(executor, kind="stable")
-    _, first, sizes = np.unique(executor[by_executor], return_index=True, return_counts=True)
-    turns = np.zeros(len(executor), dtype=np.intp)
-    turns[by_executor] = np.arange(len(executor)) - np.repeat(first, sizes)
-    return turns
-
-
-def _is_allowed(problem: Problem, node: Ints) -> bool:
-    """Return whether every group has an executor that stays, and no executor holds more than allowed."""
-    if (node < 0).any() or problem.removed[node].any():
-        return False
-    return problem.caps is None or bool((held(problem.caps, node) <= problem.caps.limit).all())
-
-
 def _pairs(groups: PartitionLoads, options: PlacementOptions) -> Pairs:
     flows = groups.flows
     measured = flows.s_per_mb or 0.0
@@ -280,26 +171,3 @@ def _pairs(groups: PartitionLoads, options: PlacementOptions) -> Pairs:
     size = np.array(flows.bytes, dtype=float)
     producer, consumer = (np.array(ends, dtype=np.intp) for ends in (flows.producer, flows.consumer))
     return Pairs(producer, consumer, size, s_per_mb * size / MB)
-
-
-def _lost_s(cluster: Cluster, stage: Ints, node: Ints) -> float:
-    even = float(cluster.load(node)[stage].sum()) / cluster.even_cores
-    return cluster.stage_s(stage, node) - even
-
-
-def _stage_problem(cluster: Cluster, stage: Ints, node: Ints, budget: float, movable: Bools) -> Problem:
-    problem = cluster.problem
-    load = cluster.load(node)[stage]
-    whole = float(load.sum())
-    price = problem.cost[stage]
-    if not movable[stage].all() and np.isfinite(budget):
-        price = np.where(movable[stage], price, budget + 1.0 + float(price.max()))
-    return Problem(
-        load=load / whole * (HALF * float(problem.capacity[problem.kept].sum())) if whole > 0 else load,
-        node=problem.node[stage],
-        capacity=problem.capacity,
-        removed=problem.removed,
-        cost=price,
-        budget=max(0.0, budget),
-        caps=None if problem.caps is None else left_by_others(problem.caps, stage, node),
-    )

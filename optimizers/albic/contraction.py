@@ -40,7 +40,7 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
         raise MillraceError(f"units[{at}]", int(units[at]), "groups of one node", "Split the unit by nodes.")
     inside = units[problem.flows.producer] == units[problem.flows.consumer]
     inside &= problem.together(problem.node)  # groups without a node save nothing
-    within = total(units[problem.flows.producer[inside]], 2 * problem.flows.saved[inside], count)
+    within = total(units[problem.flows.producer[inside]], problem.flows.saved[inside], count)
     caps = problem.caps
     if caps is not None:
         caps = Caps(np.stack([total(units, used, count) for used in caps.load]).reshape(-1, count), caps.limit)

@@ -1,16 +1,14 @@
 """Exchange two groups between their nodes if neither could move alone without upsetting the balance.
 
 An exchange of k on node a and l on node b is worth
-    2 (W(k, b) - W(k, a) + W(l, a) - W(l, b)) - 4 w_kl + credits - (what the deviations of a and b cost more)
-points. w_kl, what the two save together, is counted in W(k, b) and in W(l, a), but they do not meet.
+    S(k, b) - S(k, a) + S(l, a) - S(l, b) - 2 s_kl + credits - (what the deviations of a and b cost more)
+points. s_kl, what the two save together, is counted in S(k, b) and in S(l, a), but they do not meet.
 
 A table of all pairs shows which could gain at best; only those are judged. So contexts must be as small as contracted
 ones.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,25 +22,10 @@ MOST_GROUPS = 1_200
 PASSES = 60
 
 
-@dataclass(frozen=True)
-class PairSavings:
-    """Savings of each pair of groups.
-
-    Attributes:
-        saved: Points that either of them saves.
-        worth: Worth of that to either.
-    """
-
-    saved: Savings
-    worth: Savings
-
-
-def pair_savings(context: SearchContext) -> PairSavings:
+def pair_savings(context: SearchContext) -> Savings:
     """Return the savings of each pair of groups of a context, as if each group were on a node of its own."""
-    edges, alone = context.edges, np.arange(context.problem.groups)
-    saved = Savings(edges.group, edges.other, edges.saved, alone, len(alone))
-    same = edges.worth is edges.saved
-    return PairSavings(saved, saved if same else Savings(edges.group, edges.other, edges.worth, alone, len(alone)))
+    alone = np.arange(context.problem.groups)
+    return Savings(context.edges, alone, len(alone), len(context.lanes))
 
 
 def exchange(context: SearchContext, node: Ints) -> Ints:
@@ -57,7 +40,7 @@ def exchange(context: SearchContext, node: Ints) -> Ints:
     return node
 
 
-def _make_best(context: SearchContext, now: PlacementState, pairs: PairSavings, node: Ints) -> int:
+def _make_best(context: SearchContext, now: PlacementState, pairs: Savings, node: Ints) -> int:
     """Make the best exchanges that share no node, in place; return their number."""
     problem = context.problem
     extra = np.where((node != problem.node) | (problem.node < 0), 0.0, problem.cost)
@@ -91,12 +74,12 @@ def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: 
     """Return the pairs whose exchange would gain if deviations no longer cost anything, shape (X,) each."""
     problem, at = context.problem, now.node[able]
     nodes = np.arange(problem.nodes)
-    worth = now.savings_by_worth.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).reshape(len(able), -1)
-    own = 2 * (worth - now.worth[able][:, None])
+    there = now.savings.at(np.repeat(able, len(nodes)), np.tile(nodes, len(able))).sum(axis=0).reshape(len(able), -1)
+    own = there - now.saved[:, able].sum(axis=0)[:, None]
     if context.target is not None:
         goal, credit = context.target.node[able], context.target.credit[able]
         own += credit[:, None] * ((goal[:, None] == nodes) - (goal == at)[:, None].astype(float))
-    relief = context.prices.deviation(now.raw / problem.capacity - now.mean)[at]
+    relief = context.deviation(now.raw / problem.capacity - now.mean).sum(axis=0)[at]
     own += (relief - _price(context, extra, able))[:, None]
     best = own[:, at]
     best += best.T.copy()
@@ -106,7 +89,7 @@ def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: 
 
 
 def gains(
-    context: SearchContext, now: PlacementState, pairs: PairSavings, first: Ints, second: Ints, extra: Floats
+    context: SearchContext, now: PlacementState, pairs: Savings, first: Ints, second: Ints, extra: Floats
 ) -> Floats:
     """Return the worth of exchanges minus the cost of their moves, points, shape (X,).
 
@@ -119,26 +102,25 @@ def gains(
         extra: Added cost of moving each group, shape (K,).
     """
     problem = context.problem
-    gain = -4 * pairs.worth.at(first, second)
-    saved = pairs.saved.at(first, second)
-    less = -2 * saved
+    saved = pairs.at(first, second)
+    less, gain = -2 * saved, np.zeros(len(first))
     for k, m in ((first, second), (second, first)):
         to = now.node[m]
-        gain += 2 * (now.savings_by_worth.at(k, to) - now.worth[k]) - _price(context, extra, k)
-        less += now.savings.at(k, to) - now.saved[k]
+        gain -= _price(context, extra, k)
+        less += now.savings.at(k, to) - now.saved[:, k]
         if context.target is not None:
             goal = context.target.node[k]
             gain += context.target.credit[k] * ((goal == to).astype(float) - (goal == now.node[k]))
     # savings lower the mean, which raises every node's deviation from it
-    lift = 2 * less / problem.capacity[problem.kept].sum()
+    lift = less / problem.capacity[problem.kept].sum()
     for k, m in ((first, second), (second, first)):
         at = now.node[k]
-        leaves = problem.load[k] - 2 * now.saved[k]
-        joins = problem.load[m] - 2 * now.savings.at(m, at) + 2 * saved
-        before = now.raw[at] / problem.capacity[at] - now.mean
+        leaves = context.lanes[:, k] - now.saved[:, k]
+        joins = context.lanes[:, m] - now.savings.at(m, at) + saved
+        before = now.raw[:, at] / problem.capacity[at] - now.mean
         after = before + (joins - leaves) / problem.capacity[at] + lift
-        gain += context.prices.deviation(before) - context.prices.deviation(after)
-    return np.asarray(gain)
+        gain += (context.deviation(before) - context.deviation(after)).sum(axis=0)
+    return np.asarray(gain + less.sum(axis=0))
 
 
 def _price(context: SearchContext, extra: Floats, groups: Ints) -> Floats:

@@ -1,12 +1,13 @@
 """Hill climbing: moves of single groups within the budget, many per pass.
 
 A move of group k from node a to node b is worth
-    2 (W(k, b) - W(k, a)) + credit_k ([b is k's target] - [a is k's target]) - (what deviations cost more then)
-points; W is S by worth. Moves are ranked by worth over cost. A pass makes the best moves that share no node. These do
-not affect one another's worth, so many can be made at once, and a thousand nodes take a few passes.
+    S(k, b) - S(k, a) + credit_k ([b is k's target] - [a is k's target]) - (what deviations cost more then)
+points; deviations are those of each stage from its own mean. Moves are ranked by worth over cost. A pass makes the best
+moves that share no node. These hardly affect one another's worth, so many can be made at once, and a thousand nodes
+take a few passes.
 
-Candidates: to the nodes of heavy partners, to the target, and from the fullest nodes to the emptiest. A group that has
-been moved can move again or return at no cost.
+Candidates: to the nodes of heavy partners, to the target, and from a stage's fullest nodes to its emptiest. A group
+that has been moved can move again or return at no cost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 
-PASSES = 400
+PASSES, LARGE_PASSES = 400, 40
+"""Most passes, and if there are more than :data:`LARGE` groups."""
+LARGE = 20_000
 QUICK = 1.5
 """A group on its way to its target leaves for a partner that pays this many times the target's rate per unit of cost.
 """
@@ -27,6 +30,8 @@ PAID = 0.25
 """Share of its cost by which a move that is already paid for is ranked: early, but not always first."""
 LIST = 12
 """Candidates per node and pass: more would share their nodes with better ones."""
+CROWD = 20
+"""Groups per node for which a node takes part in one more move per pass: among so many, two moves hardly meet."""
 LEAST = 1e-9
 """Worth below which a move is rounding."""
 
@@ -40,7 +45,7 @@ def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> In
         noise: Factor on each group's ranking, shape (K,), > 0; None for no noise.
     """
     node = node.copy()
-    for _ in range(PASSES):
+    for _ in range(PASSES if len(node) <= LARGE else LARGE_PASSES):
         now = placement_state(context, node)
         group, to = _candidates(context, now)
         if not _make_best(context, now, node, group, to, noise):
@@ -49,7 +54,12 @@ def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> In
 
 
 def _make_best(
-    context: SearchContext, now: PlacementState, node: Ints, group: Ints, to: Ints, noise: Floats | None
+    context: SearchContext,
+    now: PlacementState,
+    node: Ints,
+    group: Ints,
+    to: Ints,
+    noise: Floats | None,
 ) -> int:
     """Make the best moves that share no node, in place; return their number."""
     problem = context.problem
@@ -65,14 +75,15 @@ def _make_best(
     if noise is not None:
         rank = rank * noise[group]
     best = np.lexsort((to, group, -rank))[: LIST * problem.nodes]
-    touched = np.zeros(problem.nodes, dtype=bool)
+    turns = max(1, problem.groups // (problem.nodes * CROWD))
+    touched = np.zeros(problem.nodes, dtype=np.intp)
     made = 0
     for k, source, goal in zip(group[best].tolist(), node[group[best]].tolist(), to[best].tolist(), strict=True):
-        if touched[source] or touched[goal] or extra[k] > left:
+        if max(touched[source], touched[goal]) >= turns or extra[k] > left:
             continue
         node[k] = goal
         left -= extra[k]
-        touched[source] = touched[goal] = True
+        touched[[source, goal]] += 1
         made += 1
     return made
 
@@ -82,15 +93,16 @@ def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) ->
     problem, source = context.problem, now.node[group]
     capacity = problem.capacity
     deviation = now.raw / capacity - now.mean
-    price = np.where(problem.removed, 0.0, context.prices.deviation(deviation))
-    there = now.savings.at(group, to)
-    leaves = (problem.load[group] - 2 * now.saved[group]) / capacity[source]
-    joins = (problem.load[group] - 2 * there) / capacity[to]
+    price = np.where(problem.removed, 0.0, context.deviation(deviation).sum(axis=0))
+    there, here = now.savings.at(group, to), now.saved[:, group]
+    leaves = (context.lanes[:, group] - here) / capacity[source]
+    joins = (context.lanes[:, group] - there) / capacity[to]
     # savings lower the mean, which raises every node's deviation from it
-    lift = 2 * (there - now.saved[group]) / capacity[problem.kept].sum()
-    after = np.where(problem.removed[source], 0.0, context.prices.deviation(deviation[source] - leaves + lift))
-    after += context.prices.deviation(deviation[to] + joins + lift)
-    gain = 2 * (now.savings_by_worth.at(group, to) - now.worth[group]) + price[source] + price[to] - after
+    lift = (there - here) / capacity[problem.kept].sum()
+    left = context.deviation(deviation[:, source] - leaves + lift).sum(axis=0)
+    after = np.where(problem.removed[source], 0.0, left)
+    after += context.deviation(deviation[:, to] + joins + lift).sum(axis=0)
+    gain = (there - here).sum(axis=0) + price[source] + price[to] - after
     if context.target is not None:
         goal, credit = context.target.node[group], context.target.credit[group]
         gain = gain + credit * ((to == goal).astype(float) - (source == goal))
@@ -123,16 +135,21 @@ def _to_partners(context: SearchContext, now: PlacementState) -> tuple[Ints, Int
     group, to = group[apart], to[apart]
     if context.target is None:
         return group, to
-    saves = 2 * (now.savings_by_worth.at(group, to) - now.worth[group])
+    saves = (now.savings.at(group, to) - now.saved[:, group]).sum(axis=0)
     quick = saves > QUICK * context.target.rate * context.problem.cost[group]
     free = (context.target.node[group] < 0) | quick
     return group[free], to[free]
 
 
 def _to_cold(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:
-    """Return the groups of nodes beyond the tolerance, each with some nodes from the other end of the order."""
+    """Return groups of nodes beyond a stage's tolerance, each with some nodes from the other end of the order."""
+    found = [_from_hot(context, now, stage) for stage in range(len(context.lanes))]
+    return np.concatenate([g for g, _ in found]), np.concatenate([t for _, t in found])
+
+
+def _from_hot(context: SearchContext, now: PlacementState, stage: int) -> tuple[Ints, Ints]:
     problem, kept = context.problem, context.problem.kept
-    deviation = now.raw[kept] / problem.capacity[kept] - now.mean
+    deviation = (now.raw[stage, kept] / problem.capacity[kept] - now.mean[stage]) / context.weight[stage]
     order = kept[np.argsort(deviation, kind="stable")]
     low, high = (int((deviation < -context.prices.tolerance).sum()), int((deviation > context.prices.tolerance).sum()))
     count = min(max(low, high), len(order) // 2)
@@ -140,7 +157,7 @@ def _to_cold(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     rank = np.full(problem.nodes, -1)
     rank[order[::-1][:count]] = np.arange(count)
-    group = np.flatnonzero(rank[now.node] >= 0)
+    group = np.flatnonzero((rank[now.node] >= 0) & (context.lanes[stage] > 0))
     width = min(max(count, RELIEF), len(order) - count)
     steps = np.arange(min(RELIEF, width))
     to = order[(rank[now.node[group]][:, None] + steps) % width]

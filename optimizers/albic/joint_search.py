@@ -1,4 +1,4 @@
-"""Collocation, balance and budget in one search: the default method.
+"""Collocation and balance of all stages in one search: the default method for groups that feed each other.
 
 [ALBIC] chooses one pair per period, takes loads as fixed and leaves the rest to the MILP. Here every move is judged by
 the load that it really saves and the balance that it leaves, and the moves of a period are chosen together:
@@ -9,11 +9,15 @@ the load that it really saves and the balance that it leaves, and the moves of a
 4. Ruin and recreate: part of the moves is undone and chosen again; the result is kept if the whole is better.
 5. Moves and exchanges of whole units, which are groups that share a node and bind one another (:mod:`search_context`,
    :mod:`exchanges`).
-6. The rest of the budget goes into balance, with units moved as one (:mod:`rebalance`).
+6. Balance of whole nodes, with units moved as one (:mod:`rebalance`).
+7. Balance of each stage, because Spark runs stages one after another: moves and exchanges of groups and units.
 
-If there is next to nothing to collocate, the plan is the balancer's: no balance is given up without a gain. If a plan
-is off by more than ``max_distance`` and the balancer's is closer, the balancer's is used. If no group has a node yet,
-the search starts at COLA's placement (:mod:`first_placement`), whatever that costs ([ALBIC], Section 5.4).
+Up to step 6, the sum over all stages is balanced. While groups are still apart, even stages would forbid nearly every
+move: a group is a large part of what a node has to do in one stage.
+
+If there is next to nothing to collocate, or if a placement is off by more than ``max_distance`` and the balancer's is
+closer, there is no result, and balance alone decides. If no group has a node yet, the search starts at COLA's placement
+(:mod:`first_placement`; [ALBIC], Section 5.4).
 """
 
 from __future__ import annotations
@@ -28,9 +32,8 @@ from millrace.optimizers.albic.exchanges import exchange
 from millrace.optimizers.albic.first_placement import place_first
 from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.hill_climbing import climb
-from millrace.optimizers.albic.joint_bound import joint_lower_bound
 from millrace.optimizers.albic.joint_prices import JointOptions
-from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
 from millrace.optimizers.albic.search_context import (
     SearchContext,
@@ -38,10 +41,10 @@ from millrace.optimizers.albic.search_context import (
     objective,
     placement_state,
     search_context,
+    summed,
 )
 from millrace.optimizers.albic.target import Target, binding_edges, find_target, worthwhile_target
 
-JOINT = "joint"
 WORK = 190_000
 """Limit of groups and edges times rounds for ruin and recreate: a large cluster gets few rounds, or none."""
 RUINED = (0.2, 0.6)
@@ -55,40 +58,39 @@ RELAXED = 0.1
 CLEARLY = 1.03
 """Follow the parts of a cut component if they are worth this many times the placement within reach."""
 MOST_REFINED = 5_000
-"""Groups up to which a placement without budget is computed in every period."""
+"""Groups up to which a placement without budget is computed in every period, and stages are spread."""
 TURNS = 3
 """How often units and groups take turns."""
 
 
-def place(problem: Problem, *, seed: int = 0, options: JointOptions | None = None) -> Plan:
-    """Return a plan that collocates and balances within the budget.
+def collocate(
+    problem: Problem, held: Bools | None = None, *, seed: int = 0, options: JointOptions | None = None
+) -> Ints | None:
+    """Return the node of each group, collocated and balanced, within the budget, shape (K,).
+
+    None if there is next to nothing to collocate, or if balance has to come first.
 
     Args:
         problem: Any valid problem.
+        held: Groups that must stay where they are, shape (K,); None for none.
         seed: The same problem and seed give the same plan.
         options: The options; defaults if None.
     """
     options = options or JointOptions()
     if problem.groups and (problem.node < 0).all():
-        first = replace(problem, node=place_first(problem, seed=seed).node, budget=math.inf)
-        return replace(place(first, seed=seed, options=options), stage="first placement")
+        problem = replace(problem, node=place_first(problem, seed=seed).node, budget=math.inf)
     wanted = heavy(problem, options.factor)
     context = search_context(problem, wanted, options)
-    if not wanted.any() or len(problem.kept) == 1 or not _pays(context):
-        return _with_bound(problem, balance(problem, seed=seed))
-    node = _search(context, seed, options)
+    if held is not None:
+        context = replace(context, fixed=held)
+    if not wanted.any() or len(problem.kept) == 1 or not _pays(summed(context)):
+        return None
+    together = _search(summed(context), seed, options)
+    node = rebalance(summed(context), together, seed)
     distance = problem.distance(node)
-    if distance > options.max_distance:
-        pure = balance(problem, seed=seed)
-        if problem.distance(pure.node) < distance:
-            return _with_bound(problem, replace(pure, stage=f"{pure.stage}, balance first"))
-    return _with_bound(problem, Plan(node, 0.0, JOINT, seed))
-
-
-def _with_bound(problem: Problem, plan: Plan) -> Plan:
-    """Return a plan with a bound that holds whatever is collocated; the balancer's own takes loads as fixed."""
-    bound = joint_lower_bound(problem) if problem.flows.saved.any() or plan.stage == JOINT else plan.bound
-    return replace(plan, bound=min(bound, problem.distance(plan.node)))
+    if distance > options.max_distance and problem.distance(balance(problem, seed=seed).node) < distance:
+        return None
+    return _even_stages(context, (node, together), options.tolerance)
 
 
 def _pays(context: SearchContext) -> bool:
@@ -104,7 +106,7 @@ def _pays(context: SearchContext) -> bool:
         return True
     if (problem.node < 0).any():  # too few facts, for one period
         return True
-    best = placement_state(context, _reachable(context, problem.node)).worth.sum()
+    best = placement_state(context, _reachable(context, problem.node)).worth
     return bool(best >= (LEAST_SHARE + 1 / len(problem.kept)) * whole)
 
 
@@ -116,13 +118,12 @@ def _reachable(context: SearchContext, start: Ints) -> Ints:
 
 def _search(context: SearchContext, seed: int, options: JointOptions) -> Ints:
     start = place_urgent(context, options.max_distance, seed)
-    context = replace(context, fixed=context.problem.removed[start])
+    context = replace(context, fixed=context.fixed | context.problem.removed[start])
     if options.guided:
         context = replace(context, target=_guide(context, start, seed))
     node = climb(context, start)
     node = _ruin_and_recreate(context, start, node, seed, options.rounds)
-    node = _leap(context, _alternate(context, node), seed)
-    return rebalance(context, node, seed)
+    return _leap(context, _alternate(context, node), seed)
 
 
 def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
@@ -138,7 +139,7 @@ def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
         return target
     near = _reachable(context, start)
     far = np.where(target.node >= 0, target.node, start)
-    if placement_state(context, far).worth.sum() > CLEARLY * placement_state(context, near).worth.sum():
+    if placement_state(context, far).worth > CLEARLY * placement_state(context, near).worth:
         return target
     return worthwhile_target(problem, context.edges, context.prices, start, near)
 
@@ -193,3 +194,28 @@ def _leap(context: SearchContext, node: Ints, seed: int) -> Ints:
         return node
     candidate = rebalance_units(context, candidate, seed)
     return candidate if objective(context, candidate) < objective(context, node) else node
+
+
+def _even_stages(context: SearchContext, found: tuple[Ints, Ints], tolerance: float) -> Ints:
+    """Return the placement after moves that spread each stage, if it is better than the first one found, shape (K,).
+
+    Nodes with equal loads over all stages may still wait for one another in every stage.
+
+    Args:
+        context: The context, with its stages told apart.
+        found: Placements within the budget, shape (K,) each: with even sums over all stages, and before that.
+        tolerance: Load distance that no even stage excuses, points.
+    """
+    problem, first = context.problem, found[0]
+    if len(context.lanes) == 1 or problem.groups > MOST_REFINED:
+        return first
+    best, least = first, objective(context, first)
+    most = max(tolerance, problem.distance(first))
+    for start in found:
+        if problem.budget - problem.spent(start) < problem.cost.min():
+            continue
+        held = replace(context, fixed=context.fixed | problem.removed[start])
+        for node in (_alternate(held, start), _alternate(held, climb(held, start))):
+            if objective(context, node) < least and problem.distance(node) <= most:
+                best, least = node, objective(context, node)
+    return best

@@ -16,8 +16,6 @@ import numpy as np
 from millrace.model.placement import makespan_s
 from millrace.optimizers.albic.problem import Bools, Floats, Ints
 
-EFFORT = 400_000
-"""Most tasks to sort, about a tenth of a second: a clock could give different plans for the same input."""
 PARTNERS = 8
 """Executors that are tried per step, the earliest to finish first."""
 LEAST_GAIN = 1e-9
@@ -36,6 +34,7 @@ class Stage:
         speed: Speed of each executor, shape (N,).
         kept: Executors that may get groups, shape (N,).
         cores: Cores per executor.
+        effort: Most tasks to sort: with a clock, the same input could give different plans.
     """
 
     load: Floats
@@ -46,6 +45,7 @@ class Stage:
     speed: Floats
     kept: Bools
     cores: int
+    effort: int
 
 
 class _Step(NamedTuple):
@@ -64,7 +64,7 @@ def relieve(stage: Stage, start: Ints) -> Ints:
     """
     node, tasks = start.copy(), [np.flatnonzero(start == executor).tolist() for executor in range(len(stage.speed))]
     ready_s = [_ready_s(stage, executor, of_executor) for executor, of_executor in enumerate(tasks)]
-    effort = EFFORT
+    effort = stage.effort
     while effort > 0:
         last = int(np.argmax(ready_s))
         step = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -27,12 +27,13 @@ from millrace.model.placement import (
     other_keys_are_hot,
 )
 from millrace.model.signals import Signals
-from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
+from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.draining import draining, leaving_executors, still_there
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.albic.potential import potential_placement
-from millrace.optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Ints
 from millrace.optimizers.memory import number
 
 NAME = "albic"
@@ -153,14 +154,15 @@ class Albic:
         return proposal, {**self._remember(plan, memory, current.version, signals.until), LEAVING: list(leaving)}
 
     def _planned(self, groups: PartitionLoads, target: Cluster, fixed: Ints) -> PlacementPlan:
-        planner = PLANNERS[self.options.method]
-        node, stage = plan_stages(target, lambda problem: planner(problem, self.options.seed), fixed)
+        node, stage = plan_placement(target, self.options.method, fixed, self.options.seed)
         return self._describe(groups, target, node, stage)
 
     def _polished(self, groups: PartitionLoads, target: Cluster, plan: PlacementPlan, fixed: Ints) -> PlacementPlan:
         """Return the plan as short as CP-SAT can make it, if there is anything to gain."""
         if not self.options.polish or plan.gap_ratio < LEAST_GAP:
             return plan
+        if self.options.method == "albic" or plan.followed_s is not None:
+            return plan  # as published; and a first plan of several need not be short
         from millrace.optimizers.albic.optimal_placement import improve, is_small  # OR-Tools takes long to import
 
         if not is_small(target):
@@ -168,7 +170,7 @@ class Albic:
         given = np.array(plan.after, dtype=np.intp)
         node, proven = improve(target, given, fixed, self.options.seed)
         stages = [plan.stage] + ["polished"] * bool((node != given).any()) + [OPTIMAL] * proven
-        return replace(self._describe(groups, target, node, ", ".join(stages)), followed_s=plan.followed_s)
+        return self._describe(groups, target, node, ", ".join(stages))
 
     def _first_of_several(
         self, groups: PartitionLoads, target: Cluster, plan: PlacementPlan, fixed: Ints, memory: Memory
@@ -298,27 +300,3 @@ def _changes(groups: PartitionLoads, app: AppDeployment, target: Cluster, node: 
 
 def _keys(operators: tuple[str, ...], partitions: tuple[int, ...]) -> list[str]:
     return [f"{operator}/{partition}" for operator, partition in zip(operators, partitions, strict=True)]
-
-
-def _joint(problem: Problem, seed: int) -> Plan:
-    from millrace.optimizers.albic.joint_search import place
-
-    return place(problem, seed=seed)
-
-
-def _albic(problem: Problem, seed: int) -> Plan:
-    from millrace.optimizers.albic.paper.albic import place
-    from millrace.optimizers.albic.paper.options import CORRECTED
-
-    # the paper has no method for groups without a node
-    return _joint(problem, seed) if (problem.node < 0).all() else place(problem, seed=seed, options=CORRECTED)
-
-
-def _balancer(problem: Problem, seed: int) -> Plan:
-    from millrace.optimizers.albic.balancer import balance
-
-    return balance(problem, seed=seed)
-
-
-PLANNERS: Mapping[str, Callable[[Problem, int], Plan]] = {"joint": _joint, "albic": _albic, "balancer": _balancer}
-"""Imported on use: solvers take a second to load."""

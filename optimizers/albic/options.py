@@ -16,7 +16,7 @@ class PlacementOptions(Options):
         framework: ``integrated`` plans placement before the tuner decides on slots, so none are added if moving
             partitions is enough, and none are freed if the rest could not be balanced; ``non_integrated`` places only
             after the tuner has decided.
-        method: ``joint`` collocates and balances at once, ``albic`` is the paper's, ``balancer`` only balances.
+        method: ``joint`` collocates and balances, ``albic`` is the published algorithm, ``balancer`` only balances.
         budget: Limit of the cost of one plan's moves while the executors stay, >= 0: their number, or MB of state.
             Infinite for no limit. It does not limit the moves that added or removed executors need.
         cost: Cost of a move: ``count`` counts one each, ``state`` the state that it loads, in MB.
@@ -32,7 +32,7 @@ class PlacementOptions(Options):
         max_busy_ratio: Share of its cores' time that state may keep an executor busy in a batch, 0..1, > 0; None for
             all.
         polish: Let CP-SAT shorten a plan before it is carried out, or prove it shortest, if groups and executors are
-            few enough for that to take a second.
+            few enough for that to take a second. Plans of ``albic`` stay as they are.
         seed: The same telemetry and seed give the same plan; >= 0.
     """
 

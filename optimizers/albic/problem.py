@@ -47,7 +47,7 @@ class Flows:
         producer: Index of the group that emits, shape (E,).
         consumer: Index of the group that receives, shape (E,).
         rate: Rows (or bytes) per second, shape (E,), >= 0: ALBIC scores pairs by it.
-        saved: Load points that each of the two saves while both are on one node, shape (E,), >= 0.
+        saved: Load points that the receiver saves while both are on one node, shape (E,), >= 0.
     """
 
     producer: Ints = field(default_factory=_no_ints)
@@ -172,10 +172,9 @@ class Problem:
 
     def own(self, node: Ints) -> Floats:
         """Return the load of each group under a placement, minus its savings next to its partners, shape (K,)."""
-        together = self.together(node)
-        saved = self.flows.saved[together]
-        ends = np.concatenate([self.flows.producer[together], self.flows.consumer[together]])
-        return self.load - np.bincount(ends, weights=np.tile(saved, 2), minlength=self.groups)
+        near = self.together(node)
+        saved = np.bincount(self.flows.consumer[near], self.flows.saved[near], self.groups)
+        return np.asarray(np.maximum(self.load - saved, 0.0))
 
     def together(self, node: Ints) -> Bools:
         """Return which flows stay within a node, shape (E,)."""

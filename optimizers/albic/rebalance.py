@@ -34,14 +34,14 @@ def rebalance(context: SearchContext, node: Ints, seed: int) -> Ints:
         return node
     even = rebalance_units(context, node, seed)
     nearer = problem.distance(node) - problem.distance(even)
-    lost = float(placement_state(context, node).worth.sum() - placement_state(context, even).worth.sum())
+    lost = placement_state(context, node).worth - placement_state(context, even).worth
     return even if nearer >= LEAST_POINTS and lost <= nearer * context.prices.scale * EXCHANGE else node
 
 
 def rebalance_units(context: SearchContext, node: Ints, seed: int) -> Ints:
     """Return the balancer's placement, with binding pairs moved as one, shape (K,)."""
     small, units = contract_context(context, node)
-    return balance(small.problem, seed=seed).node[units]
+    return balance(small.problem, seed=seed, proven=False).node[units]
 
 
 def place_urgent(context: SearchContext, most: float, seed: int) -> Ints:

@@ -1,11 +1,12 @@
-"""Savings of a group on a node: the sum over its partners there.
+"""Savings of a group on a node: what the flows between it and its partners there save, by the stage that saves it.
 
 Symbols:
-    s_e      points that each end of flow e saves while both are on one node
-    S(k, j)  sum of s_e over the flows between group k and the groups on node j
+    a_e        points that the receiver of flow e saves while both ends are on one node
+    S_s(k, j)  sum of a_e over the flows between group k and the groups on node j whose receiver is of stage s
 
-Both ends save, so group k on node j takes 2 S(k, j) off the cost of the two sides: it adds full_k - 2 S(k, j) to the
-load of j, and leaving j subtracts that again. Only the node that a group leaves and the one that it joins change.
+Group k on node j adds full_k to the load of j in its own stage, and takes S_s(k, j) off the load of j in each stage s:
+it saves as a receiver, and lets others save as a producer. Leaving j reverts that. Only the node that a group leaves
+and the one that it joins change.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.problem import Floats, Ints, Problem
 
 DENSE = 3_000_000
-"""Groups times nodes up to which S is stored whole; beyond that only its nonzero values are."""
-UNKNOWN_SAVINGS = 0.1
-"""Assumed worth of all flows together, as a share of all load, if only their rates are known."""
+"""Stages times groups times nodes up to which S is stored whole; beyond that only its nonzero values are."""
 
 
 @dataclass(frozen=True)
@@ -30,76 +29,73 @@ class Edges:
     Attributes:
         group: One end, shape (2E,).
         other: The other end, shape (2E,).
-        saved: Load that each end saves, points, shape (2E,).
-        worth: Worth of that to each end, points, shape (2E,); ``saved`` itself unless savings are unknown.
+        saved: a_e, points, shape (2E,), > 0.
+        stage: Stage of the receiver, shape (2E,).
         flow: Index of the flow, shape (2E,).
     """
 
     group: Ints
     other: Ints
     saved: Floats
-    worth: Floats
+    stage: Ints
     flow: Ints
 
+    @property
+    def worth(self) -> Floats:
+        """Half of what each flow saves, shape (2E,): both of its directions together are worth it once."""
+        return self.saved / 2
 
-def edges(problem: Problem) -> Edges:
-    """Return the flows of a problem in both directions, without flows of a group to itself."""
+
+def edges(problem: Problem, stage: Ints) -> Edges:
+    """Return the flows of a problem in both directions, without flows of a group to itself or that save nothing.
+
+    Args:
+        problem: The problem.
+        stage: Stage of each group, shape (K,).
+    """
     flows = problem.flows
-    value = worth(problem)
-    real = (flows.producer != flows.consumer) & (value > 0)
+    real = (flows.producer != flows.consumer) & (flows.saved > 0)
     first, second = flows.producer[real], flows.consumer[real]
-    saved = np.tile(flows.saved[real], 2)
     return Edges(
         np.concatenate([first, second]),
         np.concatenate([second, first]),
-        saved,
-        saved if value is flows.saved else np.tile(value[real], 2),
+        np.tile(flows.saved[real], 2),
+        np.tile(stage[second], 2),
         np.tile(np.flatnonzero(real), 2),
     )
-
-
-def worth(problem: Problem) -> Floats:
-    """Return the worth of each flow to each end within a node, points, shape (E,).
-
-    It is the load that the flow saves. If savings are unknown, rates stand in for them, so the busiest pairs still get
-    together.
-    """
-    flows = problem.flows
-    if flows.saved.any() or not flows.rate.any():
-        return flows.saved
-    return np.asarray(flows.rate * (UNKNOWN_SAVINGS * problem.load.sum() / flows.rate.sum() / 2))
 
 
 class Savings:
     """S under one placement.
 
     Args:
-        group: One end of each edge, shape (2E,).
-        other: The other, shape (2E,).
-        saved: s_e or another weight, shape (2E,).
+        edges: All flows.
         node: Node of each group, shape (K,); groups without one are near no other.
         nodes: N.
+        stages: Number of stages.
     """
 
-    def __init__(self, group: Ints, other: Ints, saved: Floats, node: Ints, nodes: int) -> None:
-        self._nodes = nodes
-        at = node[other]
+    def __init__(self, edges: Edges, node: Ints, nodes: int, stages: int) -> None:
+        self._nodes, self._stages, self._groups = nodes, stages, len(node)
+        at = node[edges.other]
         placed = at >= 0
-        keys, saved = group[placed] * nodes + at[placed], saved[placed]
+        keys = (edges.stage[placed] * self._groups + edges.group[placed]) * nodes + at[placed]
+        saved = edges.saved[placed]
         self._all: Floats | None = None
-        if len(node) * nodes <= DENSE:
-            self._all = total(keys, saved, len(node) * nodes)
+        if stages * self._groups * nodes <= DENSE:
+            self._all = total(keys, saved, stages * self._groups * nodes)
         else:
             self._keys, inverse = np.unique(keys, return_inverse=True)
             self._sums = total(inverse, saved, len(self._keys))
 
     def at(self, group: Ints, node: Ints) -> Floats:
-        """Return S(group, node), elementwise; 0 for nodes below 0."""
-        keys = group * self._nodes + np.maximum(node, 0)
+        """Return S(group, node) of each stage, shape (S, M) for groups and nodes of shape (M,); 0 for nodes below 0."""
+        stages = np.arange(self._stages)[:, None] * self._groups
+        keys = (stages + group) * self._nodes + np.maximum(node, 0)
         if self._all is not None:
             sums = self._all[keys]
         elif not len(self._keys):
-            sums = np.zeros(len(keys))
+            sums = np.zeros(keys.shape)
         else:
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             sums = np.where(self._keys[at] == keys, self._sums[at], 0.0)

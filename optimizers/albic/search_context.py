@@ -6,16 +6,21 @@ move alone without losing more than it gains; together they can.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from millrace.optimizers.albic.contraction import contract, total
+from millrace.optimizers.albic.contraction import contract, numbered, total
 from millrace.optimizers.albic.joint_prices import JointOptions, Prices, prices
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.savings import Edges, Savings, edges
 from millrace.optimizers.albic.target import LOOSE, Target, kept_units
 
+LEAST = 1e-9
+"""Least weight of a stage, and least load of a job: both are divided by."""
+MOST_LANES = 500_000
+"""Groups times stages up to which stages are told apart; beyond, only the sum over all stages is balanced."""
 FREE = 1e-6
 """Price of a unit whose groups all move anyway, as a share of the cheapest group's: prices must be above 0."""
 
@@ -26,6 +31,9 @@ class SearchContext:
 
     Attributes:
         problem: The problem.
+        lanes: Load of each group in each stage while none of its partners is near, points, shape (S, K): a group has
+            one stage, a unit of groups may have several.
+        weight: Share of all load that each stage has, shape (S,), > 0.
         edges: Its flows.
         heavy: Indices of the edges that are worth following, shape (H,).
         prices: Its prices.
@@ -34,11 +42,23 @@ class SearchContext:
     """
 
     problem: Problem
+    lanes: Floats
+    weight: Floats
     edges: Edges
     heavy: Ints
     prices: Prices
     fixed: Bools
     target: Target | None = None
+
+    def deviation(self, x: Floats) -> Floats:
+        """Return the price of deviations from a stage's mean, points, shape (S, M).
+
+        Args:
+            x: Deviations, points, shape (S, M). A stage with half of the load has half of the points, and is judged as
+                a whole job with half of the weight.
+        """
+        weight = self.weight[:, None]
+        return np.asarray(weight * self.prices.deviation(x / weight))
 
 
 @dataclass(frozen=True)
@@ -47,21 +67,22 @@ class PlacementState:
 
     Attributes:
         node: Node of each group, shape (K,).
-        saved: S of each group at its own node, shape (K,).
-        worth: The same by worth, shape (K,).
+        saved: S of each group at its own node, shape (S, K).
         savings: S.
-        savings_by_worth: S by worth.
-        raw: Load of each node, not divided by capacity, shape (N,).
-        mean: Mean of the kept nodes, points.
+        raw: Load of each node in each stage, not divided by capacity, shape (S, N).
+        mean: Mean of the kept nodes in each stage, points, shape (S, 1).
     """
 
     node: Ints
     saved: Floats
-    worth: Floats
     savings: Savings
-    savings_by_worth: Savings
     raw: Floats
-    mean: float
+    mean: Floats
+
+    @property
+    def worth(self) -> float:
+        """What the placement saves in all, points."""
+        return float(self.saved.sum()) / 2  # each flow has two ends
 
 
 def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> SearchContext:
@@ -72,9 +93,14 @@ def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> Se
         wanted: Flows that are worth following, shape (E,).
         options: The options.
     """
-    both_ways = edges(problem)
+    stage = _stages(problem)
+    both_ways = edges(problem, stage)
+    lanes = np.zeros((int(stage.max(initial=0)) + 1, problem.groups))
+    lanes[stage, np.arange(problem.groups)] = problem.load
     return SearchContext(
         problem=problem,
+        lanes=lanes,
+        weight=np.maximum(lanes.sum(axis=1) / max(float(lanes.sum()), LEAST), LEAST),
         edges=both_ways,
         heavy=np.flatnonzero(wanted[both_ways.flow]),
         prices=prices(problem, options),
@@ -82,29 +108,42 @@ def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> Se
     )
 
 
+def summed(context: SearchContext) -> SearchContext:
+    """Return the context in which only the sum over all stages is balanced."""
+    return replace(
+        context,
+        lanes=context.lanes.sum(axis=0, keepdims=True),
+        weight=np.ones(1),
+        edges=replace(context.edges, stage=np.zeros_like(context.edges.stage)),
+    )
+
+
+def _stages(problem: Problem) -> Ints:
+    """Return the stage of each group, 0..S-1, shape (K,); one for all if telling them apart would take too long."""
+    stage = numbered(problem.operator)
+    many = not len(stage) or problem.groups * (int(stage.max()) + 1) > MOST_LANES
+    return np.zeros(problem.groups, dtype=np.intp) if many else stage
+
+
 def placement_state(context: SearchContext, node: Ints) -> PlacementState:
     """Return the state of a placement in which every group has a node."""
-    problem, edges = context.problem, context.edges
-    everyone = np.arange(problem.groups)
-    savings = Savings(edges.group, edges.other, edges.saved, node, problem.nodes)
-    by_worth = savings
-    if edges.worth is not edges.saved:
-        by_worth = Savings(edges.group, edges.other, edges.worth, node, problem.nodes)
-    saved = savings.at(everyone, node)
-    worth = saved if by_worth is savings else by_worth.at(everyone, node)
-    raw = total(node, problem.load - saved, problem.nodes)
-    mean = float(raw.sum() / problem.capacity[problem.kept].sum())
-    return PlacementState(node, saved, worth, savings, by_worth, raw, mean)
+    problem, lanes = context.problem, context.lanes
+    savings = Savings(context.edges, node, problem.nodes, len(lanes))
+    saved = savings.at(np.arange(problem.groups), node)
+    own = lanes - saved / 2  # both ends of a flow are on the node
+    raw = np.array([total(node, load, problem.nodes) for load in own])
+    mean = raw.sum(axis=1, keepdims=True) / problem.capacity[problem.kept].sum()
+    return PlacementState(node, saved, savings, raw, mean)
 
 
 def objective(context: SearchContext, node: Ints) -> float:
     """Return the objective of a placement, points, to be minimised: deviations and moves minus savings and credit."""
     problem, now = context.problem, placement_state(context, node)
     kept = problem.kept
-    price = context.prices.deviation(now.raw[kept] / problem.capacity[kept] - now.mean).sum()
+    price = context.deviation(now.raw[:, kept] / problem.capacity[kept] - now.mean).sum()
     moves = context.prices.move[problem.moved(node)].sum()
     credit = 0.0 if context.target is None else context.target.credit[node == context.target.node].sum()
-    return float(price + moves - now.worth.sum() - credit)
+    return float(price + moves - now.worth - credit)
 
 
 def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext, Ints]:
@@ -122,18 +161,34 @@ def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext,
     cost = np.where(paid, FREE * float(problem.cost.min()), problem.cost)
     left = problem.budget - problem.spent(node)
     small = contract(replace(problem, node=node, budget=max(0.0, left)), units, cost=cost)
-    unit_edges = edges(small)
-    keys = unit_edges.group * small.groups + unit_edges.other
-    heavy = units[context.edges.group[context.heavy]] * small.groups + units[context.edges.other[context.heavy]]
+    every = context.edges
+    within = units[every.group] == units[every.other]
+    saved = [total(units[every.group[of]], every.worth[of], small.groups) for of in _by_stage(every, within, context)]
+    lanes = np.array([total(units, load, small.groups) for load in context.lanes]) - np.array(saved)
+    apart = np.flatnonzero(~within)
+    number = np.cumsum(~within) - 1
     price = total(units, np.where(paid, 0.0, context.prices.move), small.groups)
     return SearchContext(
         problem=small,
-        edges=unit_edges,
-        heavy=np.flatnonzero(np.isin(keys, heavy)),
+        lanes=np.maximum(lanes, 0.0),
+        weight=context.weight,
+        edges=Edges(
+            units[every.group[apart]],
+            units[every.other[apart]],
+            every.saved[apart],
+            every.stage[apart],
+            every.flow[apart],
+        ),
+        heavy=number[context.heavy[~within[context.heavy]]],
         prices=Prices(context.prices.scale, context.prices.tolerance, price),
         fixed=total(units, context.fixed.astype(float), small.groups) > 0,
         target=None if context.target is None else _common_target(context.target, units, small.groups),
     ), units
+
+
+def _by_stage(every: Edges, chosen: Bools, context: SearchContext) -> Iterator[Bools]:
+    """Yield which of the chosen edges save in each stage, shape (2E,)."""
+    return (chosen & (every.stage == stage) for stage in range(len(context.lanes)))
 
 
 def _common_target(target: Target, units: Ints, count: int) -> Target:

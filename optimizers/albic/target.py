@@ -118,7 +118,7 @@ def _items(problem: Problem, edges: Edges, heavy: Ints, node: Ints, seed: int) -
     label = components(problem.groups, edges.group[heavy], edges.other[heavy])
     size = np.bincount(label)
     inside = label[edges.group] == label[edges.other]
-    load = total(label, problem.load, len(size)) - total(label[edges.group[inside]], edges.saved[inside], len(size))
+    load = total(label, problem.load, len(size)) - total(label[edges.group[inside]], edges.worth[inside], len(size))
     mean = float(load.sum() / problem.capacity[problem.kept].sum())
     room = mean * float(problem.capacity[problem.kept].max())
     items = np.where(size[label] >= LEAST_MEMBERS, label, LOOSE)
@@ -139,11 +139,11 @@ def _cut(problem: Problem, edges: Edges, members: Ints, node: Ints, parts: int, 
     index[members] = numbered(unit[members])
     first, second = index[edges.group], index[edges.other]
     both = (first >= 0) & (second >= 0)
-    first, second, worth, saved = first[both], second[both], edges.worth[both], edges.saved[both]
+    first, second, worth = first[both], second[both], edges.worth[both]
     count = int(index.max()) + 1
     bound = binding_edges(problem, edges)[both]
     # load of a group once it is next to the groups that bind it
-    eased = total(first[bound], saved[bound], count)
+    eased = total(first[bound], worth[bound], count)
     weight = np.maximum(0.0, total(index[members], problem.load[members], count) - eased)
     part = partition(weight, (first, second), worth, parts, seed=seed)
     return np.asarray(part[index[members]], dtype=np.intp)
@@ -161,7 +161,7 @@ def kept_units(problem: Problem, edges: Edges, node: Ints, largest: float) -> In
     bound = binding_edges(problem, edges, node)
     label = components(problem.groups, edges.group[bound], edges.other[bound])
     load = total(label, problem.load, int(label.max(initial=-1)) + 1)
-    load -= total(label[edges.group[bound]], edges.saved[bound], len(load))
+    load -= total(label[edges.group[bound]], edges.worth[bound], len(load))
     too_large = load[label] > largest
     label[too_large] = len(load) + np.flatnonzero(too_large)
     return numbered(label)
@@ -181,7 +181,7 @@ def lay_out(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: I
     of = items >= 0
     together = _same(edges, items) & of[edges.group]
     load = total(items[of], problem.load[of], count)
-    load -= total(items[edges.group[together]], edges.saved[together], count)
+    load -= total(items[edges.group[together]], edges.worth[together], count)
     stays = coo_array((problem.cost[of], (items[of], node[of])), shape=(count, problem.nodes)).tocsr()[:, kept]
     rest = total(node[~of], problem.own(node)[~of], problem.nodes)[kept]
     capacity = problem.capacity[kept]

@@ -7,7 +7,7 @@
    smaller maxPL, down to 0: pure balance.
 
 Deviations: groups without a node are placed first, by the balancer, because the paper has none. A program without a
-solution gives the plan "no move".
+solution gives the plan "no move". The balancer stands in for the program where open solvers take minutes for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.contraction import contract
 from millrace.optimizers.albic.graph import heavy
-from millrace.optimizers.albic.joint_bound import joint_lower_bound
 from millrace.optimizers.albic.paper.collocation import PairPin, improve, maintain
 from millrace.optimizers.albic.paper.milp import solve
 from millrace.optimizers.albic.paper.options import LITERAL, AlbicOptions
@@ -27,6 +26,10 @@ from millrace.optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
 
 FREE = -1
 """Pin of a unit that may go anywhere."""
+MOST_VARIABLES = 1_000
+"""Units times nodes up to which the program is solved: larger ones take minutes, and the balancer stands in."""
+SEARCH_NODES = 50
+"""Limit of the solver's search tree per phase: with it, the largest of these programs take a few seconds."""
 
 
 def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -> Plan:
@@ -64,7 +67,7 @@ def _attempt(
     node = of_units.node[units]
     true = problem.distance(node)
     stage = f"{of_units.stage}, {len(pinned)} pairs asked, maxPL {max_pl:g}"
-    plan = Plan(node, min(joint_lower_bound(problem), true), stage, seed)
+    plan = Plan(node, 0.0, stage, seed)
     return plan, true if options.true_load else _assumed(small, of_units.node)
 
 
@@ -87,13 +90,13 @@ def _take_off_savings(problem: Problem, small: Problem, units: Ints, pairs: tupl
     load = small.load.copy()
     for pair in pairs:
         saved = problem.flows.saved[pair.flow]
-        for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
-            load[units[end]] = max(0.0, load[units[end]] - saved)
+        receiver = units[problem.flows.consumer[pair.flow]]
+        load[receiver] = max(0.0, load[receiver] - saved)
     return replace(small, load=load)
 
 
 def _solve(small: Problem, pins: Ints, seed: int, options: AlbicOptions) -> Plan:
     pinned = pins if (pins >= 0).any() else None
-    if options.solver == "milp":
-        return solve(small, pinned=pinned)
+    if options.solver == "milp" and small.groups * small.nodes <= MOST_VARIABLES:
+        return solve(small, pinned=pinned, search_nodes=SEARCH_NODES)
     return balance(small, pinned=pinned, seed=seed)

@@ -43,7 +43,7 @@ from millrace.optimizers.albic.balance_problem import balance_problem
 from millrace.optimizers.albic.constraints import drain, ease_caps, place_unplaced
 from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
 
-NODE_LIMIT = 2_000
+SEARCH_NODES = 2_000
 """Nodes of the solver's search tree per phase: a limit that is the same on every machine."""
 TOLERANCE = 1e-6
 """Points by which the second phase may be worse than the first: the solver's own tolerance."""
@@ -107,7 +107,7 @@ class MilpResult:
     bound: float
 
 
-def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
+def solve(problem: Problem, *, pinned: Ints | None = None, search_nodes: int = SEARCH_NODES) -> Plan:
     """Return the corrected program's plan; at the solver's limit the better of it and a merely feasible one.
 
     Meant for small problems: it has one variable per group and node.
@@ -115,13 +115,14 @@ def solve(problem: Problem, *, pinned: Ints | None = None) -> Plan:
     Args:
         problem: The problem. Loads are those under the present placement.
         pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
+        search_nodes: Nodes of the solver's search tree per phase, >= 1.
     """
     fixed = balance_problem(problem, pinned)
     assignment = Assignment(fixed)
     place_unplaced(assignment)
     ease_caps(assignment)
     drain(assignment)
-    result = program(assignment, Formulation())
+    result = program(assignment, Formulation(), search_nodes)
     node, stage = assignment.node, "kept"
     if result.node is not None and fixed.distance(result.node) <= assignment.distance():
         node, stage = result.node, "optimal" if result.status is Status.SOLVED else "feasible"
@@ -138,14 +139,15 @@ def literal(problem: Problem, form: Formulation = LITERAL) -> MilpResult:
     return program(assignment, form)
 
 
-def program(assignment: Assignment, form: Formulation) -> MilpResult:
+def program(assignment: Assignment, form: Formulation, search_nodes: int = SEARCH_NODES) -> MilpResult:
     """Solve a form of the program.
 
     Args:
         assignment: A placement that meets all constraints; the solver starts from it.
         form: The form.
+        search_nodes: Nodes of the solver's search tree per phase, >= 1.
     """
-    built = _Program(assignment, form)
+    built = _Program(assignment, form, search_nodes)
     if form.weights is not None:
         w_1, w_2 = form.weights
         return built.solve(w_1 * built.d - w_2 * (built.upper + built.lower))
@@ -168,8 +170,8 @@ def _is_all(assignment: Assignment) -> bool:
 
 
 class _Program:
-    def __init__(self, assignment: Assignment, form: Formulation) -> None:
-        self.assignment, self.form = assignment, form
+    def __init__(self, assignment: Assignment, form: Formulation, search_nodes: int) -> None:
+        self.assignment, self.form, self.search_nodes = assignment, form, search_nodes
         self.model = mathopt.Model()
         problem = assignment.problem
         groups, nodes = range(len(problem.load)), range(len(problem.capacity))
@@ -229,7 +231,7 @@ class _Program:
 
     def solve(self, objective: mathopt.LinearTypes) -> MilpResult:
         self.model.minimize(objective)
-        parameters = mathopt.SolveParameters(node_limit=NODE_LIMIT, random_seed=0, relative_gap_tolerance=0.0)
+        parameters = mathopt.SolveParameters(node_limit=self.search_nodes, random_seed=0, relative_gap_tolerance=0.0)
         hint = mathopt.SolutionHint()
         for row, at in zip(self.x, self.assignment.node, strict=True):
             hint.variable_values.update({x: float(i == at) for i, x in enumerate(row)})

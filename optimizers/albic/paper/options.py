@@ -26,7 +26,7 @@ class AlbicOptions(Options):
         step_pl: stepPL, by which maxPL is lowered after an attempt beyond max_ld, points, > 0.
         s_f: sF, score factor of heavy pairs, > 0.
         pairs: Pairs that are collocated per period, >= 1; the paper's is 1. With more, those that fit in the budget.
-        solver: ``balancer`` (any size) or ``milp`` (small ones).
+        solver: ``milp`` solves the program of Section 4.3.1 if it is small, ``balancer`` never does.
         zero_edges: avg(g_i) counts all downstream key groups, as in Algorithm 2 (line 5). Without, the mean over the
             edges that carry something: the other reading, under which one-to-one pairs are never collocated.
         repartition: A set is partitioned again until both limits hold, and falls apart into its groups if nothing else
@@ -60,3 +60,5 @@ class AlbicOptions(Options):
 
 LITERAL = AlbicOptions()
 CORRECTED = AlbicOptions(repartition=True, fits_budget=True, ends_at_zero=True, true_load=True, keeps_off_removed=True)
+LIVE = CORRECTED.model_copy(update={"solver": "milp"})
+"""What runs on a pipeline."""

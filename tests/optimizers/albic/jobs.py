@@ -17,11 +17,11 @@ def ints(values: Sequence[int]) -> Ints:
 
 
 def flows(edges: Sequence[tuple[int, int, float]], saved: float = 0.5) -> Flows:
-    """Edges as (producer, consumer, rate); each end saves ``saved`` points per row."""
+    """Edges as (producer, consumer, rate); together they save 2 ``saved`` points per row."""
     if not edges:
         return Flows()
     rate = np.array([e[2] for e in edges], dtype=float)
-    return Flows(ints([e[0] for e in edges]), ints([e[1] for e in edges]), rate, rate * saved)
+    return Flows(ints([e[0] for e in edges]), ints([e[1] for e in edges]), rate, 2 * rate * saved)
 
 
 def problem(
@@ -67,7 +67,7 @@ def pairs(count: int, nodes: int, budget: float, seed: int = 0) -> Problem:
         cost=np.ones(2 * count),
         budget=budget,
         operator=np.repeat(ints([0, 1]), count),
-        flows=Flows(producer, producer + count, rate, rate / 2),
+        flows=Flows(producer, producer + count, rate, rate),
     )
 
 
@@ -100,7 +100,7 @@ def problems(draw: st.DrawFn, most_groups: int = 14, most_nodes: int = 4, unplac
     producer, consumer = np.nonzero(np.triu(rng.random((groups, groups)) < dense, 1))
     rate = rng.uniform(0, 10, len(producer)) * (rng.random(len(producer)) < 0.8)
     load = rng.choice([0.0, 1.0, 5.0, 30.0], groups) * rng.uniform(0.5, 1.5, groups)
-    whole = np.bincount(producer, rate, groups) + np.bincount(consumer, rate, groups)
+    whole = np.bincount(consumer, rate, groups)
     share = np.min(load[whole > 0] / whole[whole > 0]) if (whole > 0).any() else 0.0
     return Problem(
         load=load,

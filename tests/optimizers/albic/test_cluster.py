@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.model.placement import Flows, PartitionLoads, Speeds
-from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
+from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.planning import plan_placement
 from tests.examples import examples
 from tests.optimizers.albic.partition_loads import groups
 
@@ -23,7 +23,7 @@ def made(measured: PartitionLoads, executors: int, cores: int = 1, **options: ob
 
 
 def planned(of: Cluster, fixed: object = NOTHING) -> np.ndarray:
-    return plan_stages(of, balance, np.array(fixed, dtype=np.intp))[0]
+    return plan_placement(of, "joint", np.array(fixed, dtype=np.intp), 0).node
 
 
 def test_batch_lasts_as_long_as_the_busiest_worker_of_each_stage() -> None:

@@ -28,8 +28,15 @@ def test_climb_makes_nothing_worse_and_keeps_the_budget(given: Problem) -> None:
 def test_placement_state_has_the_loads_of_the_problem(given: Problem) -> None:
     context = search_context(given, np.ones(len(given.flows.rate), dtype=bool), JointOptions())
     seen = placement_state(context, given.node)
-    np.testing.assert_allclose(seen.raw / given.capacity, given.loads(given.node), atol=1e-9)
-    assert seen.mean == pytest.approx(given.mean(given.node))
+    np.testing.assert_allclose(seen.raw.sum(axis=0) / given.capacity, given.loads(given.node), atol=1e-9)
+    assert seen.mean.sum() == pytest.approx(given.mean(given.node))
+
+
+def test_climb_spreads_each_stage_though_nodes_are_evenly_loaded() -> None:
+    # whole stages on nodes of their own, and one flow that may go anywhere
+    given = problem([0, 0, 1, 1], nodes=2, load=20.0, edges=[(0, 2, 1.0)], saved=0.01, budget=4, operator=[0, 0, 1, 1])
+    node = climb(search_context(given, np.ones(1, dtype=bool), JointOptions()), given.node)
+    assert node[0] != node[1] and node[2] != node[3]
 
 
 def test_climb_when_a_pair_can_meet_then_does_so_on_the_better_balanced_node() -> None:

@@ -26,6 +26,7 @@ def stage(load: list[float], origin: list[int], executors: int = 2, cores: int =
         "speed": np.ones(executors),
         "kept": np.ones(executors, dtype=bool),
         "cores": cores,
+        "effort": 100_000,
     }
     return Stage(**{**given_, **changes})  # type: ignore[arg-type]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from millrace.model.placement import Flows, PartitionLoads, Speeds
 from millrace.optimizers.albic import optimal_placement
-from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.cluster import Cluster, cluster, plan_stages
+from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.albic.problem import Ints
 from tests.examples import examples
 from tests.optimizers.albic.partition_loads import groups
@@ -27,7 +27,7 @@ def made(measured: PartitionLoads, executors: int, cores: int = 1, **options: An
 
 
 def planned(of: Cluster, fixed: Ints = NOTHING) -> Ints:
-    return plan_stages(of, balance, fixed)[0]
+    return plan_placement(of, "balancer", fixed, 0).node
 
 
 def shortest_s(of: Cluster, node: Ints) -> float:

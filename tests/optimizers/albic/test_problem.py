@@ -68,10 +68,10 @@ def test_mean_when_a_node_is_removed_then_the_others_share_its_load():
     assert posed.distance(posed.node) == pytest.approx(20.0)
 
 
-def test_own_when_partners_are_together_then_both_save():
+def test_own_when_partners_are_together_then_the_receiver_saves():
     posed = replace(GOOD, flows=flows((1, 2, 5, 3)))
 
-    assert posed.own(posed.node).tolist() == [10.0, 17.0, 27.0]
+    assert posed.own(posed.node).tolist() == [10.0, 20.0, 27.0]
     assert posed.own(np.array([0, 1, 2])).tolist() == [10.0, 20.0, 30.0]
 
 

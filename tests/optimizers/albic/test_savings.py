@@ -6,24 +6,23 @@ from hypothesis import given
 
 from millrace.optimizers.albic import savings
 from millrace.optimizers.albic.problem import Problem
-from millrace.optimizers.albic.savings import Savings, edges, worth
+from millrace.optimizers.albic.savings import Savings, edges
 from tests.examples import examples
 from tests.optimizers.albic.jobs import problem, problems
 
 
 def _of(given: Problem) -> Savings:
-    found = edges(given)
-    return Savings(found.group, found.other, found.saved, given.node, given.nodes)
+    stages = int(given.operator.max()) + 1
+    return Savings(edges(given, given.operator), given.node, given.nodes, stages)
 
 
 @given(problems())
 @examples(60)
-def test_savings_at_home_are_the_reduction_of_the_load(given: Problem) -> None:
-    saved = _of(given).at(np.arange(given.groups), given.node)
-    if given.flows.saved.any():
-        np.testing.assert_allclose(given.load - saved, given.own(given.node), atol=1e-9)
-    else:
-        np.testing.assert_allclose(saved, 0)
+def test_savings_at_home_are_the_reduction_of_the_load_of_nodes(given: Problem) -> None:
+    saved = _of(given).at(np.arange(given.groups), given.node).sum(axis=0) / 2  # both ends are near
+    placed = given.node >= 0
+    raw = np.bincount(given.node[placed], (given.load - saved)[placed], given.nodes)
+    np.testing.assert_allclose(raw / given.capacity, given.loads(given.node), atol=1e-9)
 
 
 @given(problems())
@@ -38,14 +37,12 @@ def test_savings_when_too_large_to_keep_whole_then_are_the_same(given: Problem) 
     np.testing.assert_allclose(sparse, whole, atol=1e-12)
 
 
-def test_worth_when_savings_are_unknown_then_uses_rates() -> None:
-    unknown = problem([0, 1, 1], nodes=2, edges=[(0, 1, 3.0), (0, 2, 1.0)], saved=0.0)
-    found = worth(unknown)
-    assert found[0] == pytest.approx(3 * found[1])
-    assert 2 * found.sum() == pytest.approx(savings.UNKNOWN_SAVINGS * unknown.load.sum())
-    assert not edges(unknown).saved.any()
-
-
 def test_edges_of_a_group_to_itself_save_nothing_more() -> None:
     looped = problem([0, 1], nodes=2, edges=[(0, 0, 2.0), (0, 1, 1.0)])
-    assert len(edges(looped).group) == 2
+    assert len(edges(looped, looped.operator).group) == 2
+
+
+def test_only_the_stage_of_the_receiver_saves() -> None:
+    given = problem([0, 0, 1], nodes=2, edges=[(0, 1, 2.0), (0, 2, 2.0)], operator=[0, 1, 1])
+    both = _of(given).at(np.array([0, 1]), np.array([0, 0]))
+    assert both[0].tolist() == [0, 0] and both[1].tolist() == [2, 2]

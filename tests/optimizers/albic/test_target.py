@@ -64,7 +64,7 @@ def test_aim_when_a_node_is_marked_then_sends_nothing_there() -> None:
 
 def test_binding_flow_is_most_of_the_savings_of_one_end() -> None:
     star = problem([0] * 6, nodes=2, edges=[(0, 1, 1.0), *[(2, k, 1.0) for k in (3, 4, 5)], (0, 2, 0.2)])
-    found = edges(star)
+    found = edges(star, star.operator)
     bound = {
         (int(a), int(b))
         for a, b in zip(*(e[binding_edges(star, found)] for e in (found.group, found.other)), strict=True)
@@ -75,8 +75,8 @@ def test_binding_flow_is_most_of_the_savings_of_one_end() -> None:
 
 def test_kept_units_when_a_unit_is_too_large_then_splits_it() -> None:
     given = problem([0, 0, 1], nodes=2, load=10.0, edges=[(0, 1, 2.0)], saved=1.0)
-    assert len(np.unique(kept_units(given, edges(given), given.node, 16.0))) == 2
-    assert len(np.unique(kept_units(given, edges(given), given.node, 15.9))) == 3
+    assert len(np.unique(kept_units(given, edges(given, given.operator), given.node, 16.0))) == 2
+    assert len(np.unique(kept_units(given, edges(given, given.operator), given.node, 15.9))) == 3
 
 
 def test_contract_context_makes_further_moves_of_moved_groups_free() -> None:

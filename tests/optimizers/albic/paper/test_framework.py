@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 
 from millrace.model.errors import MillraceError
 from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.joint_search import place
+from millrace.optimizers.albic.joint_search import collocate
 from millrace.optimizers.albic.paper.framework import NEW, NeededCapacity, ScalingLimits, adapt, to_target
-from millrace.optimizers.albic.problem import Caps, Ints, Problem
+from millrace.optimizers.albic.problem import Caps, Ints, Plan, Problem
 from tests.examples import examples
 from tests.optimizers.albic.jobs import after, pairs, problem, problems
+
+
+def place(given: Problem) -> Plan:
+    node = collocate(given)
+    return balance(given) if node is None else Plan(node, 0.0, "collocated", 0)
 
 
 def _fixed(nodes: float) -> NeededCapacity:
