@@ -32,7 +32,7 @@ executor: {{cores: 1, memory_mb: 512}}
 mode: auto
 period_s: 10
 guards: {{cool_down_s: 0}}
-placement: {{options: {{rest_s: 0}}}}
+placement: {{options: {{rest_s: 0, method: {method}}}}}
 """
 
 
@@ -40,8 +40,11 @@ def total(results: Path) -> int:
     return sum(json.loads(results.read_text()).values()) if results.exists() else 0
 
 
-def test_partitions_make_room_for_a_hot_one_without_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = YAML.format(script=SCRIPTS / "hot_keys.py", folder=tmp_path, asks_s=ASKS_S)
+@pytest.mark.parametrize("method", ["joint", "albic"])
+def test_partitions_make_room_for_a_hot_one_without_loss(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = YAML.format(method=method, script=SCRIPTS / "hot_keys.py", folder=tmp_path, asks_s=ASKS_S)
     results = tmp_path / "counts.json"
     with embedded_cluster(tmp_path, monkeypatch), ExitStack() as feed:
         arrivals = feed.enter_context(arriving(files(tmp_path / "in", "json"), RATE))
