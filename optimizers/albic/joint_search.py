@@ -202,7 +202,7 @@ def _even_stages(context: SearchContext, found: tuple[Ints, Ints], tolerance: fl
     Nodes with equal loads over all stages may still wait for one another in every stage.
 
     Args:
-        context: The context, with its stages told apart.
+        context: The context, with a lane per stage.
         found: Placements within the budget, shape (K,) each: with even sums over all stages, and before that.
         tolerance: Load distance that no even stage excuses, points.
     """

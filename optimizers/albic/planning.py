@@ -99,7 +99,7 @@ def _published(cluster: Cluster, movable: Bools, seed: int) -> Planned:
 def _joint(cluster: Cluster, movable: Bools, seed: int) -> Planned:
     """Return the collocated plan if it leads to a shorter batch than balance alone, otherwise the even one.
 
-    A budget can end both before the batch is shorter. What they lead to in several plans is what they do without one.
+    A budget can end both before the batch is shorter, so they are compared without one: several plans lead there.
     """
     problem, even_s = cluster.problem, _spread_s(cluster)
     if not cluster.pairs.saved_s.any() or cluster.bound_s() > (1 - LEAST_GAIN) * even_s:

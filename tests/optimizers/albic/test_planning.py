@@ -54,8 +54,9 @@ def test_each_stage_is_even_though_chains_stay_whole() -> None:
     assert of.batch_s(node) <= 1.05 * of.bound_s() < of.batch_s(plan_placement(of, "balancer", NONE, 0).node)
 
 
-def test_pairs_are_left_apart_if_that_saves_nothing() -> None:
-    of = paired(budget=8, s_per_mb=None)
+@pytest.mark.parametrize("s_per_mb", [None, 0.01])
+def test_pairs_are_left_apart_if_that_saves_next_to_nothing(s_per_mb: float | None) -> None:
+    of = paired(budget=8, s_per_mb=s_per_mb)
     assert (plan_placement(of, "joint", NONE, 0).node == plan_placement(of, "balancer", NONE, 0).node).all()
 
 
@@ -75,7 +76,7 @@ def test_resting_groups_stay_and_every_plan_repeats(method: str) -> None:
 
 
 def test_one_problem_has_all_stages_and_what_flows_save_of_each_receiver() -> None:
-    of = paired(budget=4, s_per_mb=5.0)  # dearer than all that a group does
+    of = paired(budget=4, s_per_mb=5.0)  # more than a group takes altogether
     whole = whole_problem(of, np.ones(2 * PAIRS, dtype=bool))
     assert whole.loads(whole.node).mean() == pytest.approx(50) and len(set(whole.operator.tolist())) == 2
     np.testing.assert_allclose(whole.flows.saved, whole.load[whole.flows.consumer])
