@@ -215,7 +215,7 @@ def _even_stages(context: SearchContext, found: tuple[Ints, Ints], tolerance: fl
         if problem.budget - problem.spent(start) < problem.cost.min():
             continue
         held = replace(context, fixed=context.fixed | problem.removed[start])
-        for node in (_alternate(held, start), _alternate(held, climb(held, start))):
-            if objective(context, node) < least and problem.distance(node) <= most:
-                best, least = node, objective(context, node)
+        node = _alternate(held, start)
+        if objective(context, node) < least and problem.distance(node) <= most:
+            best, least = node, objective(context, node)
     return best
