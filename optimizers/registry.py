@@ -1,7 +1,8 @@
 """Find optimizers by the names in a pipeline's spec.
 
 Parallelism of each operator: ``flow``. Placement of state partitions: ``albic``. Admission of input streams: ``drfm``.
-Settings of a stream join: ``esj``. Maps of keys to workers: ``waterfill``. Executor memory: ``executor_memory``.
+Settings of a stream join: ``esj``. Maps of keys to workers: ``waterfill``. Executor memory: ``executor_memory``. Limits
+of batches: ``batch_limits``.
 
 Other tuners are in packages with an entry point in the group ``millrace.optimizers``, named as in specs
 (``docs/optimizers.md``). The package ``millrace_rivals``, which is installed with Millrace, has the published tuners
@@ -21,7 +22,7 @@ from typing import Any
 from millrace.model.errors import MillraceError
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.protocols import Optimizer
-from millrace.model.spec import MEMORY_OPTIMIZER, PERSON, PipelineSpec
+from millrace.model.spec import BATCH_OPTIMIZER, MEMORY_OPTIMIZER, PERSON, PipelineSpec
 
 GROUP = "millrace.optimizers"
 """Group of the entry points that are tuners."""
@@ -41,6 +42,7 @@ class Role(StrEnum):
     JOIN = "join"
     PARTITIONING = "partitioning"
     MEMORY = "memory"
+    BATCHES = "batches"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ BUILT_IN = (
     Registration("esj", Role.JOIN, "millrace.optimizers.esj.optimizer:Esj"),
     Registration(PARTITION_OPTIMIZER, Role.PARTITIONING, "millrace.optimizers.partition_maps:PartitionMaps"),
     Registration(MEMORY_OPTIMIZER, Role.MEMORY, "millrace.optimizers.executor_memory:ExecutorMemory"),
+    Registration(BATCH_OPTIMIZER, Role.BATCHES, "millrace.optimizers.batch_limits:BatchLimits"),
 )
 
 
@@ -128,6 +131,7 @@ def all_of(spec: PipelineSpec) -> dict[str, Optimizer]:
         ("esj", Role.JOIN): spec.join_options,
         (PARTITION_OPTIMIZER, Role.PARTITIONING): spec.partitioning_options,
         (MEMORY_OPTIMIZER, Role.MEMORY): spec.memory_options,
+        (BATCH_OPTIMIZER, Role.BATCHES): {},
     }
     made = {name: create(name, section, role) for (name, role), section in sections.items() if section is not None}
     for field, owner in spec.owners.items():

@@ -70,7 +70,7 @@ class OptimizerConformance:
 
     def make(self, **options: Any) -> Optimizer:
         """Return a new optimizer, with further options."""
-        if self.role in (Role.TUNER, Role.PLACEMENT, Role.PARTITIONING, Role.MEMORY):
+        if self.role in (Role.TUNER, Role.PLACEMENT, Role.PARTITIONING, Role.MEMORY, Role.BATCHES):
             section = {**self.section, **options}
         else:
             section = {**self.section, "options": {**self.section.get("options", {}), **options}}

@@ -1,4 +1,7 @@
-"""Report a latency goal that no allowed size meets: the best possible size, and what would help."""
+"""Report a latency goal that no allowed size meets: the best possible size, and what would help.
+
+Larger batches may help too: :mod:`millrace.optimizers.batch_limits` says which.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class UnmetGoal:
         wait_s: Longest wait of a row at these slots, seconds; infinite if waits keep growing.
         fixed_s: Part of the wait that batches take even without rows.
         sustains: Throughput of these slots, rows per second.
-        helps: Options of the spec or the source that would meet the goal, each with its value.
+        helps: Keys of the spec that would meet the goal, each with its value.
     """
 
     slots: int
@@ -52,7 +55,7 @@ def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
     worth, ability = context.worth(slots)
     fixed_s = row_wait.longest_wait_s(demand.fixed_at(worth) or 0.0, demand.trigger_s)
     sustains = demand.throughput(ability, worth)
-    return UnmetGoal(slots, wait_s, fixed_s, sustains, tuple(_helps(context, demand, ability, worth, wait_s)))
+    return UnmetGoal(slots, wait_s, fixed_s, sustains, tuple(_helps(context, demand, wait_s)))
 
 
 def sentence(unmet: UnmetGoal, goal_s: float) -> str:
@@ -79,29 +82,13 @@ def _prospects(context: OperatorContext, demand: Demand, slots: int) -> tuple[fl
     return demand.longest_wait_s(ability, worth), -demand.throughput(ability, worth), slots
 
 
-def _helps(context: OperatorContext, demand: Demand, ability: float, worth: int, wait_s: float) -> Sequence[str]:
+def _helps(context: OperatorContext, demand: Demand, wait_s: float) -> Sequence[str]:
     found = []
-    if (rows := _larger_batches(demand, ability, worth)) is not None:
-        found.append(
-            f"batches of at least {count(rows, 'row')} instead of at most {number(demand.batch_rows or 0)} "
-            "(maxFilesPerTrigger, maxOffsetsPerTrigger or maxBytesPerTrigger)"
-        )
     if (slots := _more_slots(context, demand)) is not None:
         found.append(f"slots.max: {slots} (estimated)")
     if math.isfinite(wait_s):
         found.append(f"objective.max_lag_s: {math.ceil(wait_s)}")
     return found
-
-
-def _larger_batches(demand: Demand, ability: float, worth: int) -> int | None:
-    """Return the batch size with which the slots meet the goal; None if none does, or the limit is not the cause."""
-    target, fixed_s = demand.objective.target_utilisation, demand.fixed_at(worth) or 0.0
-    unlimited = replace(demand, batch_rows=None)
-    rho = demand.rate / ability
-    if not demand.batch_rows or rho >= target or unlimited.longest_wait_s(ability, worth) > demand.objective.max_lag_s:
-        return None
-    rows = math.ceil(demand.rate * fixed_s / (target - rho))  # Demand, (3)
-    return rows if rows > demand.batch_rows else None
 
 
 def _more_slots(context: OperatorContext, demand: Demand) -> int | None:

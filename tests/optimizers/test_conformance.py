@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millrace.model.deployment import ExecutorSize
 from millrace.model.key_map import HotKey, KeyMap, KeySample
 from millrace.optimizers.conformance import DagConformance, OptimizerConformance
-from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, signals
 from millrace.optimizers.conformance.situations import Situation, joins, partition_loads, streams
 from millrace.optimizers.drfm.options import HorizonMethodOptions, PaperMethodOptions
 from millrace.optimizers.esj.options import EsjOptions
@@ -154,6 +154,30 @@ class TestExecutorMemory(OptimizerConformance):
     role = Role.MEMORY
     fields = frozenset({"executor_memory_mb"})
     situations = dying_executors()
+
+
+@st.composite
+def limited_batches(draw: st.DrawFn) -> Situation:
+    """An app whose batches may be too small, with or without permission to make them larger."""
+    limits = draw(st.sampled_from([{}, {"maxFilesPerTrigger": 10}, {"maxOffsetsPerTrigger": 10**6}]))
+    app = app_signals(
+        4,
+        draw(st.floats(0, 200)),
+        draw(st.sampled_from([None, capacity(4, 200.0, fixed_s=3.0)])),
+        batch_rows_limit=draw(st.sampled_from([None, 1, 200, 10**6])),
+        batch_limits=limits,
+        trigger_s=draw(st.sampled_from([0.0, 600.0])),
+    )
+    plain = deployment(4)
+    submit = {"tune_batches": draw(st.booleans())}
+    return signals(app), replace(plain, apps={APP: replace(plain.apps[APP], submit=submit)})
+
+
+class TestBatchLimits(OptimizerConformance):
+    name = "batch_limits"
+    role = Role.BATCHES
+    fields = frozenset({"batch_limit"})
+    situations = limited_batches()
 
 
 @st.composite

@@ -11,6 +11,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.reconfigurations import BROKEN, newest_of_each_app
 from millrace.model.decision import Decision, Outcome, Reconfiguration
 from millrace.model.deployment import PLACEMENT
+from millrace.model.gain import SUSTAINABLE
 from millrace.model.placement import STATEFUL_BATCH
 from millrace.model.signals import Signals
 
@@ -78,6 +79,7 @@ def achieved_by(change: Reconfiguration, decision: Decision, signals: Signals) -
             "parallelism": float(capacity.parallelism),
             "slots": float(app.slots),
             "arrival_rows_per_s": arrival,
+            SUSTAINABLE: app.sustainable(signals.objective),
             "utilisation_ratio": None if arrival is None else arrival / rate,
         }
     elif set(decision.predicted) != {STATEFUL_BATCH}:

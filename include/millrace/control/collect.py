@@ -40,7 +40,7 @@ from millrace.control.key_samples import key_samples
 from millrace.control.new_observations import known_observations
 from millrace.control.partition_loads import partition_loads
 from millrace.control.profile_signals import stream_counts
-from millrace.control.rates import backpressured_ratio, batch_rows_limit, rates, restart_lag_rows
+from millrace.control.rates import backpressured_ratio, limit_in_force, rates, restart_lag_rows
 from millrace.control.settling import is_settling, version_that_ran
 from millrace.control.slot_shares import with_budget
 from millrace.lake.control_tables import ControlTables
@@ -316,7 +316,8 @@ def _app(
         slot_busy_ratio=_slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
-        batch_rows_limit=batch_rows_limit(history.batches) or (history.batches[-1].rows_in if first else None),
+        batch_rows_limit=limit_in_force(history.batches) or (history.batches[-1].rows_in if first else None),
+        batch_limits=history.newest.limits,
         memory_deaths=deaths.of_memory,
         gc_ratio=_gc_ratio(batches),
         executor_deaths=deaths.others,

@@ -1,7 +1,8 @@
 """Ask the optimizers, each on what was accepted before it, and divide their proposals into changes and advice.
 
 Each field of a Deployment has one owner; another optimizer's proposal for it is recorded as advice. The order in an
-evaluation is admission, join workers, slots, then placement on the resulting executors, and maps of keys.
+evaluation is admission, join workers, slots, then limits of batches, placement on the resulting executors, and maps of
+keys.
 
 Before the tuner is asked, the optimizer that places partitions says what placement alone would change ([ALBIC],
 Algorithm 1): the tuner gets it with the signals. If executors are to be emptied over several evaluations, the slots are
@@ -33,11 +34,11 @@ from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.placement import DRAINING, PLACEMENT_FIRST
 from millrace.model.protocols import ForeseesPlacement, Optimizer
 from millrace.model.signals import Signals
-from millrace.model.spec import MEMORY_OPTIMIZER, PERSON, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
+from millrace.model.spec import BATCH_OPTIMIZER, MEMORY_OPTIMIZER, PERSON, PLACEMENT_OPTIMIZER, SPEC, PipelineSpec
 
-FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (PLACEMENT_OPTIMIZER, PARTITION_OPTIMIZER)
+FIRST, LAST = ("drfm", "esj", MEMORY_OPTIMIZER), (BATCH_OPTIMIZER, PLACEMENT_OPTIMIZER, PARTITION_OPTIMIZER)
 """Optimizers in the order they are asked. All others are tuners and come in between: placement must know the number of
-executors."""
+executors, and batches grow only if slots stay."""
 
 FAILED = "optimizer_failed"
 SPEC_CHANGED = "spec_changed"

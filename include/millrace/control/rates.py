@@ -102,6 +102,30 @@ def backpressured_ratio(
     return behind / len(known)
 
 
+def limit_in_force(batches: Sequence[BatchMetrics]) -> int | None:
+    """Return the rows of a full batch with the newest batch's limits; None if no batch was full.
+
+    If no batch has been full since the limits changed, full batches before the change show it: a batch of twice as many
+    files has about twice as many rows.
+
+    Args:
+        batches: Batches of one query, in the order they ran.
+    """
+    if not batches:
+        return None
+    newest = batches[-1].limits
+    now = [batch for batch in batches if batch.limits == newest]
+    known = batch_rows_limit(now)
+    if known is not None or len(now) == len(batches):
+        return known
+    before = [batch for batch in batches if batch.limits and batch.limits.keys() == newest.keys() and batch not in now]
+    former = batch_rows_limit([batch for batch in before if batch.limits == before[-1].limits]) if before else None
+    if former is None:
+        return None
+    grown = min(value / before[-1].limits[option] for option, value in newest.items())
+    return round(max(former * grown, *(batch.rows_in for batch in now)))
+
+
 def batch_rows_limit(batches: Sequence[BatchMetrics]) -> int | None:
     """Return the rows of a full batch if the source is read in limited batches; None if no batch was full.
 

@@ -1,8 +1,8 @@
 """Undo a change that Millrace made and that missed its prediction, within the spec's window.
 
-Three things count as misses: freed slots that are missing now, slots or a placement that gained too little, and drivers
-or executors that die. Nothing is undone if that could make things worse: only what the pipeline had shown to be as good
-before comes back.
+Three things count as misses: freed slots that are missing now, slots, larger batches or a placement that gained too
+little, and drivers or executors that die. Nothing is undone if that could make things worse: only what the pipeline had
+shown to be as good before comes back.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from millrace.control.guard_context import GuardContext
 from millrace.control.proposals import VERIFICATION, Proposals
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
-from millrace.model.deployment import LIVE, PLACEMENT, SLOTS, Change
-from millrace.model.gain import Gain
+from millrace.model.deployment import BATCH_LIMIT, LIVE, PLACEMENT, SLOTS, Change
+from millrace.model.gain import SUSTAINABLE, Gain
 from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, other_keys_are_hot
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.spec import PERSON, SPEC
@@ -70,6 +70,11 @@ class Trial:
     def slots(self) -> Change | None:
         """The step of the app's slots."""
         return next((step for step in self.steps if step.field == SLOTS), None)
+
+    @property
+    def batches(self) -> Sequence[Change]:
+        """The steps of limits of batches."""
+        return [step for step in self.steps if step.field == BATCH_LIMIT]
 
     def predicted(self, name: str) -> float | None:
         """Return a predicted figure of the app; None if there is none."""
@@ -128,7 +133,8 @@ def _trial(
 
 
 def _miss(trial: Trial, limits: Verification) -> Miss | None:
-    return _deaths(trial, limits) or _lag(trial) or _little_gain(trial, limits) or _placed_in_vain(trial, limits)
+    missed = _deaths(trial, limits) or _lag(trial) or _little_gain(trial, limits)
+    return missed or _larger_in_vain(trial, limits) or _placed_in_vain(trial, limits)
 
 
 def _deaths(trial: Trial, limits: Verification) -> Miss | None:
@@ -178,6 +184,22 @@ def _little_gain(trial: Trial, limits: Verification) -> Miss | None:
         return None
     came = f"should have added {gain.promised:,.0f} rows/s, but added {gain.came:,.0f} +- {gain.doubt:,.0f}"
     return Miss(GAIN_MISSED, f"{_told(trial)} {came}; {_slots(step.before)} can do as much")
+
+
+def _larger_in_vain(trial: Trial, limits: Verification) -> Miss | None:
+    """Return the gain that larger batches did not bring: rows that cost more in large batches cost less in small."""
+    now, then, predicted, signals = trial.now, trial.then, trial.predicted(SUSTAINABLE), trial.signals
+    if now is None or then is None or signals is None or predicted is None or not trial.batches or not trial.settled:
+        return None
+    before, after = then.sustainable(signals.objective), now.sustainable(signals.objective)
+    if now.slots != then.slots or before is None or after is None or now.capacity is None or then.capacity is None:
+        return None
+    errors = (app.rows_per_s_error / app.rows_per_s for app in (then.capacity, now.capacity))
+    gain = Gain(predicted - before, after - before, max(before, after) * math.hypot(*errors))
+    if not gain.missed(limits.least_gain) or before < (now.arrival_rows_per_s or 0.0) <= after:
+        return None
+    came = f"should have added {gain.promised:,.0f} rows/s, but added {gain.came:,.0f} +- {gain.doubt:,.0f}"
+    return Miss(GAIN_MISSED, f"{_told(trial)} {came}")
 
 
 def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
@@ -244,6 +266,8 @@ def _told(trial: Trial) -> str:
     step = trial.slots
     if step is not None:
         return f"the step from {step.before:g} to {step.value:g} slots"
+    if trial.batches:
+        return "the step of " + ", ".join(f"{s.operator} from {s.before:,} to {s.value:,}" for s in trial.batches)
     fields = sorted({step.field for step in trial.steps})
     return f"the change of {', '.join(fields)}"
 

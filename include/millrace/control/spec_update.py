@@ -1,7 +1,8 @@
 """Find changes of a spec and its script since they were taken over, at each evaluation and for ``status``.
 
-Slots, placement and the executors' memory stay as they were tuned, and the number of state partitions has its own mode
-(``rescale``). The parts that an evaluation reads (bounds, objective, tuner, guards) apply at once anyway.
+Slots, placement and the executors' memory stay as they were tuned, and so do batch limits unless the script changes.
+The number of state partitions has its own mode (``rescale``). The parts that an evaluation reads (bounds, objective,
+tuner, guards) apply at once anyway.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment
         submit = {**submit, "master": before.submit.get("master")}
     elif wanted.executor is not None and executor is not None:
         executor = replace(executor, cores=wanted.executor.cores)
+    is_same = (before.script, before.script_hash, before.args) == (wanted.script, wanted.script_hash, wanted.args)
     return replace(
         before,
         script=wanted.script,
@@ -85,6 +87,7 @@ def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment
         submit=submit,
         executor=executor,
         standby=wanted.standby,
+        batch_limits=before.batch_limits if is_same and spec.submit.tune_batches else {},
     )
 
 

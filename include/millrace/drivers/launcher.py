@@ -106,6 +106,7 @@ class Launcher:
             script=submit.script_path(app),
             args=app.args,
             batch_deadline_s=self.spec.batch_deadline_s,
+            batch_limits=",".join(f"{option}={value}" for option, value in sorted(app.batch_limits.items())),
         )
 
     def reap(self) -> None:

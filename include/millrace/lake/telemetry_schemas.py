@@ -97,6 +97,13 @@ TELEMETRY: dict[str, TableSchema] = {
             "`foreachBatch`",
         ),
         ("gc_s", REAL, "s", "time that garbage collection took of its tasks, of all together; null if unknown"),
+        (
+            "limits",
+            pa.map_(TEXT, WHOLE),
+            "files, rows or bytes",
+            "options of the sources that limit a batch (`maxFilesPerTrigger`, `maxOffsetsPerTrigger`, "
+            "`maxBytesPerTrigger`), as they are in force; empty if none is set, or if sources differ",
+        ),
         keep_days=TELEMETRY_DAYS,
     ),
     "telemetry/apps": table(

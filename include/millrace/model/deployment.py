@@ -17,6 +17,7 @@ NOWHERE = -1
 """Stands for no table if a stream leaves, and for no executor if a partition has none assigned."""
 SLOTS, PARALLELISM, INGEST = "slots", "parallelism", "ingest"
 EXECUTOR_MEMORY, PLACEMENT, MAX_PARALLELISM = "executor_memory_mb", "placement", "max_parallelism"
+BATCH_LIMIT = "batch_limit"
 JOIN_WORKERS, BLOCK_SIZE, SHED_RATIO = "join_workers", "block_size", "shed_ratio"
 JOIN_FIELDS = {JOIN_WORKERS: "workers", BLOCK_SIZE: "block", SHED_RATIO: "shed"}
 """Fields of a join's settings, by their names in changes."""
@@ -25,7 +26,10 @@ BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY = "decision", "verification", "cont
 PARTITION_MAP = "partition_map"
 LIVE = (INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
 """Fields whose changes never restart a driver: a feed, the running job or its agent follows them (tiers T0, T1)."""
-OWNABLE = (SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS)
+OWNABLE = (
+    *(SLOTS, "memory_mb", EXECUTOR_MEMORY, PARALLELISM, BATCH_LIMIT),
+    *(INGEST, PLACEMENT, PARTITION_MAP, *JOIN_FIELDS),
+)
 """Fields of a Deployment that an optimizer may own."""
 EXTERNAL = "external"
 """``submit.launcher`` of an app whose driver somebody else starts."""
@@ -48,7 +52,8 @@ class Change:
         before: Present value.
         value: New value.
         operator: Operator whose p or partition it is, if the field is ``parallelism`` or ``placement``; name of the
-            keys if it is ``partition_map``, whose values are revisions, 0 for no map.
+            keys if it is ``partition_map``, whose values are revisions, 0 for no map; option of the source if it is
+            ``batch_limit``.
         stream: Input stream, if the field is ``ingest``; else None. Values of -1 stand for no table.
         partition: State partition, if the field is ``placement``; else None. Values of -1 stand for no executor.
         key_map: The new map, if the field is ``partition_map``; else None.
@@ -96,6 +101,8 @@ class AppDeployment:
             the lost executor.
         script_hash: Hash of the script's text when it was deployed; empty if it was not noted.
         standby: Whether it runs only while a stream enters at it: a node of a fleet that is not always needed.
+        batch_limits: Options of sources that limit a batch (``maxFilesPerTrigger``), with the values to which Millrace
+            raises those in the script; empty to leave the script as it is.
     """
 
     script: str
@@ -109,6 +116,7 @@ class AppDeployment:
     placement: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     script_hash: str = ""
     standby: bool = False
+    batch_limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_external(self) -> bool:
@@ -151,9 +159,14 @@ class AppDeployment:
         return () if self.executor is None else (self.slots, self.placement)
 
     def value(self, change: Change) -> int | None:
-        """Return the present value of a change's field; None if there is no such operator."""
+        """Return the present value of a change's field; None if there is no such operator.
+
+        A batch limit that was never changed is the script's own, from which the change starts.
+        """
         if change.field == PARALLELISM:
             return self.parallelism.get(change.operator or "")
+        if change.field == BATCH_LIMIT:
+            return self.batch_limits.get(change.operator or "", int(change.before))
         if change.field == EXECUTOR_MEMORY:
             return None if self.executor is None else self.executor.memory_mb
         if change.field == PLACEMENT:
@@ -164,6 +177,8 @@ class AppDeployment:
         """Return the app after a change."""
         if change.field == PARALLELISM:
             return replace(self, parallelism={**self.parallelism, change.operator or "": int(change.value)})
+        if change.field == BATCH_LIMIT:
+            return replace(self, batch_limits={**self.batch_limits, change.operator or "": int(change.value)})
         if change.field == EXECUTOR_MEMORY and self.executor is not None:
             return replace(self, executor=replace(self.executor, memory_mb=int(change.value)))
         if change.field == MAX_PARALLELISM:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SUSTAINABLE = "sustainable_rows_per_s"
+"""Key of the sustainable throughput that larger batches are predicted to have, and that they achieve."""
+
 
 @dataclass(frozen=True)
 class Gain:

@@ -175,6 +175,8 @@ class AppSignals:
         sources: Rows read recently from each source, by the source's name in lineage.
         sinks: Names in lineage of everything that its queries write to, as far as it is known.
         settling: True while this one of several apps settles, or does not run the newest version yet.
+        batch_limits: Options of its sources that limit a batch (``maxFilesPerTrigger``), with their values; empty if
+            none is known, or if several queries run.
         change_s: Median cost of recent changes of slots, seconds: downtime, plus the time that the next batches took
             beyond the usual. None if too few changes were measured.
         lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) with the most; empty
@@ -221,6 +223,7 @@ class AppSignals:
     sources: Mapping[str, int] = field(default_factory=dict)
     sinks: tuple[str, ...] = ()
     settling: bool = False
+    batch_limits: Mapping[str, int] = field(default_factory=dict)
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.
@@ -229,11 +232,22 @@ class AppSignals:
             objective: The pipeline's objective.
             capacity: Capacity at other slots; its own by default. If neither is known, None is returned.
         """
+        return self.sustainable_with(self.batch_rows_limit, objective, capacity)
+
+    def sustainable_with(
+        self, limit: int | None, objective: Objective, capacity: Capacity | None = None
+    ) -> float | None:
+        """Return the sustainable throughput with another limit of batches, rows per second.
+
+        Args:
+            limit: Rows that a batch holds at most; None if it is not limited.
+            objective: The pipeline's objective.
+            capacity: As for :meth:`sustainable`.
+        """
         known = capacity or self.capacity
         if known is None:
             return None
-        limit, goal_s = self.batch_rows_limit, objective.max_lag_s
-        return row_wait.sustainable(known.rows_per_s, known.fixed_s, limit, goal_s, self.trigger_s)
+        return row_wait.sustainable(known.rows_per_s, known.fixed_s, limit, objective.max_lag_s, self.trigger_s)
 
 
 @dataclass(frozen=True)

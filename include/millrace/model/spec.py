@@ -18,6 +18,7 @@ from millrace.model.alert_spec import AlertChannel
 from millrace.model.app_spec import SHARED, AppName, AppSection, Budget, cycle, merged
 from millrace.model.codec import to_json
 from millrace.model.deployment import (
+    BATCH_LIMIT,
     EXECUTOR_MEMORY,
     EXTERNAL,
     INGEST,
@@ -49,6 +50,8 @@ from millrace.model.verification_spec import Verification
 
 MEMORY_OPTIMIZER, PLACEMENT_OPTIMIZER = "executor_memory", "albic"
 """They size executors if an app has any, and place state partitions on them if the spec asks for it."""
+BATCH_OPTIMIZER = "batch_limits"
+"""It says which batch limits are too small, and raises them if ``submit.tune_batches`` allows it."""
 SPEC = "spec"
 """Owner of fields that no optimizer changes and that a Decision takes from the spec."""
 PERSON = "person"
@@ -172,6 +175,8 @@ class PipelineSpec(Strict):
         for key in ("join", "fleet", "apps", "profile"):
             if getattr(self, key):
                 raise ValueError(f"{key}: Millrace starts its drivers; leave out submit.launcher, or {key}")
+        if self.submit.tune_batches:
+            raise ValueError("submit.tune_batches: Millrace must start the driver; leave it or submit.launcher out")
         if self.rescale is not Mode.ADVISE:
             raise ValueError("rescale: only advise, because Millrace does not start the driver of this pipeline")
         return self
@@ -312,6 +317,7 @@ class PipelineSpec(Strict):
         """Owner of each field that a Decision may change."""
         owners = {SLOTS: self.tuner.name, PARALLELISM: self.tuner.name}
         owners |= {EXECUTOR_MEMORY: MEMORY_OPTIMIZER, PLACEMENT: PLACEMENT_OPTIMIZER, MAX_PARALLELISM: SPEC}
+        owners |= {BATCH_LIMIT: BATCH_OPTIMIZER}
         if self.admission is not None and self.admission.ingest:
             owners[INGEST] = INGEST_OPTIMIZER
         if self.join is not None:

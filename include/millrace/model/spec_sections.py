@@ -52,6 +52,11 @@ class Submit(Strict):
         description="Python interpreter of the driver and its Python workers. If its environment has a PySpark of its "
         "own (3.5 to 4.3), that is used; it needs `pip install millrace[driver]`",
     )
+    tune_batches: bool = Field(
+        False,
+        description="Let Millrace raise maxFilesPerTrigger, maxOffsetsPerTrigger and maxBytesPerTrigger of the "
+        "script's sources if batches are too small to keep up; each change restarts the driver",
+    )
 
     @property
     def is_external(self) -> bool:

@@ -84,6 +84,8 @@ class BatchMetrics:
             marker. Sources whose name is not known are left out.
         sink: Name of where the query writes, as another query's ``sources`` would contain it; "" if it is not known.
         gc_s: Time that garbage collection took of the batch's tasks, seconds in all; null if unknown.
+        limits: Options of the query's sources that limit a batch (``maxFilesPerTrigger``), with their values; empty if
+            none is set, or if sources differ.
     """
 
     pipeline: str
@@ -110,6 +112,7 @@ class BatchMetrics:
     sources: Mapping[str, int] = field(default_factory=dict)
     sink: str = ""
     gc_s: float | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def duration_s(self) -> float:

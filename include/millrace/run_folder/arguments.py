@@ -34,6 +34,8 @@ class DriverArguments:
         script: The user's script.
         args: The script's arguments, untouched.
         batch_deadline_s: Longest time in which a running batch may show no progress, seconds.
+        batch_limits: Limits of the sources' batches that Millrace raises, as ``maxFilesPerTrigger=64`` with commas in
+            between; empty for none.
     """
 
     pipeline: str
@@ -50,10 +52,18 @@ class DriverArguments:
     script: Path
     args: tuple[str, ...] = ()
     batch_deadline_s: float = 3600.0
+    batch_limits: str = ""
+
+    @property
+    def raised_limits(self) -> dict[str, int]:
+        """Values of :attr:`batch_limits` by option."""
+        pairs = (pair.partition("=") for pair in self.batch_limits.split(",") if pair)
+        return {option: int(value) for option, _, value in pairs}
 
     def argv(self) -> list[str]:
         """Return the arguments as they follow ``run_script.py``."""
-        options = [word for option, name in OPTIONS.items() for word in (option, str(getattr(self, name)))]
+        values = ((option, str(getattr(self, name))) for option, name in OPTIONS.items())
+        options = [word for option, value in values if value for word in (option, value)]
         return [*options, SEPARATOR, str(self.script), *self.args]
 
 

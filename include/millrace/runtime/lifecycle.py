@@ -16,6 +16,7 @@ from millrace.model.failure import reason
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.driver_records import DriverState
 from millrace.runtime.advance import AdvanceWatch
+from millrace.runtime.batch_limits import raise_limits
 from millrace.runtime.gate import Closed, Gate
 from millrace.runtime.journal import Journal
 from millrace.runtime.stop import StopRequest, end_at_boundary
@@ -61,6 +62,7 @@ class Driver:
             spark = SparkSession.builder.getOrCreate()
             self._attach(spark)
             self._gate.install()
+            raise_limits(self.arguments.raised_limits)
             with _as_main(self.arguments):
                 runpy.run_path(str(self.arguments.script), run_name="__main__")
             self._await_queries()

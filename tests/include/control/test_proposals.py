@@ -99,10 +99,10 @@ def test_arbitration_advises_if_an_operators_p_is_stale() -> None:
     assert accepted == () and "expected 1, but 2 is set" in advice[0].why
 
 
-@given(st.permutations(["flow", "esj", "executor_memory", "albic", "waterfill", "drfm"]))
+@given(st.permutations(["flow", "esj", "executor_memory", "albic", "waterfill", "drfm", "batch_limits"]))
 def test_order_when_optimizers_come_in_any_order_then_placement_and_maps_follow_a_tuner(mixed: list[str]) -> None:
     assert in_order(mixed) == [*FIRST, "flow", *LAST]
-    assert (*FIRST, *LAST) == ("drfm", "esj", "executor_memory", "albic", "waterfill")
+    assert (*FIRST, *LAST) == ("drfm", "esj", "executor_memory", "batch_limits", "albic", "waterfill")
 
 
 def test_order_of_several_tuners_is_fixed() -> None:

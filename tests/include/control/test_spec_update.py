@@ -59,6 +59,22 @@ def test_changed_parts_of_a_spec_are_named(script: Path) -> None:
     assert spec_update(more, running) is None  # they apply at once, or have their own mode
 
 
+def test_raised_batch_limits_stay_until_the_script_or_their_permission_changes(script: Path) -> None:
+    tuned = {"tune_batches": True}
+    first = described(_spec(script, submit=tuned))
+    running = replace(first, apps={"tiny": replace(first.apps["tiny"], batch_limits={"maxFilesPerTrigger": 9})})
+
+    def limits(**changes: object) -> dict[str, int]:
+        update = spec_update(_spec(script, **changes), running)
+        assert update is not None
+        return dict(update.content.apps["tiny"].batch_limits)
+
+    assert limits(submit={**tuned, "conf": {"spark.x": "1"}}) == {"maxFilesPerTrigger": 9}
+    assert limits() == limits(submit=tuned, args=["--new"]) == {}
+    script.write_text("print(2)")
+    assert limits(submit=tuned) == {}
+
+
 @pytest.mark.parametrize("changes", [{"source": ""}, {"running": False}, {"detached": True}])
 def test_deployment_without_a_noted_spec_or_not_running_is_left_alone(script: Path, changes: dict) -> None:
     running = replace(described(_spec(script)), **changes)

@@ -105,7 +105,7 @@ def test_operators_of_a_stage_have_one_name() -> None:
         (
             Change("a", "script", 1, 2),
             "change.field",
-            "slots, memory_mb, executor_memory_mb, parallelism, ingest, placement, "
+            "slots, memory_mb, executor_memory_mb, parallelism, batch_limit, ingest, placement, "
             "partition_map, join_workers, block_size, shed_ratio, max_parallelism",
         ),
         (Change("c", "slots", 1, 2), "change.app", "a, b"),

@@ -29,6 +29,7 @@ def test_attached_pipeline_needs_no_script_and_never_rescales(tmp_path: Path) ->
         ({"apps": {"a": {"script": "a.py"}}}, "apps: Millrace starts its drivers"),
         ({"rescale": "auto"}, "rescale: only advise"),
         ({"submit": {"launcher": "nobody"}}, "millrace"),
+        ({"submit": {"launcher": "external", "tune_batches": True}}, "submit.tune_batches: Millrace must start"),
     ],
 )
 def test_what_needs_a_start_is_refused(more: dict[str, Any], told: str) -> None:

@@ -90,6 +90,7 @@ def test_wrong_defaults_are_named_by_their_file(folder: Path, content: object, k
 
 def test_tuner_owns_slots_and_no_one_owns_the_drivers_memory(folder: Path) -> None:
     others = {"executor_memory_mb": "executor_memory", "placement": "albic", "max_parallelism": "spec"}
+    others["batch_limit"] = "batch_limits"
     assert load(written(folder, GOOD)).field_owners == {"slots": "flow", "parallelism": "flow", **others}
     chosen = load(written(folder, {**GOOD, "tuner": {"name": "ds2"}, "owners": {"memory_mb": "drfm", "slots": "drfm"}}))
     assert chosen.field_owners == {"slots": "drfm", "parallelism": "ds2", "memory_mb": "drfm", **others}
@@ -379,7 +380,7 @@ def test_option_refused_by_an_optimizer_is_named(folder: Path) -> None:
     fast = {"capacity": 1.0, "streams": {"a/b": {"minimum": 3.0, "maximum": 2.0}}}
     bad = load(written(folder, {**GOOD, "profile": PROFILE, "admission": fast}))
     good = load(written(folder, {**GOOD, "profile": PROFILE, "admission": {"capacity": 1.0}}))
-    assert set(all_of(good)) == {"flow", "drfm", "executor_memory"}
+    assert set(all_of(good)) == {"flow", "drfm", "executor_memory", "batch_limits"}
     (found,) = problems([good, bad])
     assert found.key == "orders: admission.streams.a/b.maximum"
     assert found.value == 2.0 and found.allowed and found.remedy
@@ -397,4 +398,4 @@ def test_examples_load_and_drfm_owns_the_routing_of_streams(monkeypatch: pytest.
     spec = load(folder / "departures.yaml")
     assert Path(spec.script).is_file()
     assert spec.field_owners["ingest"] == "drfm" and spec.stream_period_s == 10
-    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "drfm", "executor_memory"}
+    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "drfm", "executor_memory", "batch_limits"}

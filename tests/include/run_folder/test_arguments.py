@@ -28,6 +28,12 @@ def test_arguments_from_a_release_without_batch_deadline_are_parsed() -> None:
     assert parse([*argv[:at], *argv[at + 2 :]]) == ARGUMENTS
 
 
+def test_raised_limits_come_back_by_option() -> None:
+    given_ = DriverArguments(**{**vars(ARGUMENTS), "batch_limits": "maxBytesPerTrigger=9,maxFilesPerTrigger=64"})
+    assert parse(given_.argv()).raised_limits == {"maxBytesPerTrigger": 9, "maxFilesPerTrigger": 64}
+    assert ARGUMENTS.raised_limits == {} and "--batch-limits" not in ARGUMENTS.argv()
+
+
 def test_script_arguments_may_contain_bytes_that_are_not_text() -> None:
     odd = DriverArguments(**{**vars(ARGUMENTS), "args": (b"\xff".decode(errors="surrogateescape"),)})
     assert parse(odd.argv()) == odd

@@ -137,4 +137,5 @@ def marker(
         trigger_s=last.trigger_s,
         sources=dict.fromkeys(last.sources, 0),
         sink=last.sink,
+        limits=last.limits,
     )

@@ -30,6 +30,7 @@ from millrace.model.telemetry import RUNNING, BatchMetrics, ExecutorRun
 from millrace.runtime.arrival_watch import ArrivalWatch
 from millrace.runtime.query_events import QueryEvents, running_query
 from millrace.runtime.telemetry import batches
+from millrace.runtime.telemetry.batch_limits import limits_in_force
 from millrace.runtime.telemetry.batches import AppIdentity
 from millrace.runtime.telemetry.execution import ExecutedPlan, Executions, StageReader
 from millrace.runtime.telemetry.fragments import with_end
@@ -73,6 +74,7 @@ class _Run:
     rate: float | None = None
     trigger_s: float | None = None
     sink: str | None = None
+    limits: Mapping[str, int] | None = None
 
 
 class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
@@ -156,7 +158,8 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         )
         row = batches.batch_metrics(facts, self.identity, position, ran or (), self._host.other_ratio(started, end))
         gc_s = sum(stage.gc_ms for stage in stages) / 1000.0 if stages else None
-        row = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run) or row.sink, gc_s=gc_s)
+        sink, limits = self._sink(run) or row.sink, self._limits(run)
+        row = replace(row, trigger_s=self._trigger_s(run), sink=sink, limits=limits, gc_s=gc_s)
         if is_real_time(run.query):
             row = replace(row, running_tasks=sum(stage.tasks for stage in stages))
         run.rate = None if run.last is None else rate_since(run.last, row.source_end, row.time)
@@ -241,7 +244,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         now = datetime.now(UTC).isoformat()
         facts = {"id": query_id, "name": name, "batchId": number, "timestamp": now, "sources": run.sources}
         row = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
-        run.last = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run))
+        run.last = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run), limits=self._limits(run))
 
     def _run(self, query_id: str, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -274,6 +277,13 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             gateway = self._spark.sparkContext._gateway
             run.sink = self._guarded("the sink", lambda: sink_name(run.query, gateway)) or ""
         return run.sink or ""
+
+    def _limits(self, run: _Run) -> Mapping[str, int]:
+        """Return the limits of a run's sources, which do not change while it runs."""
+        if run.limits is None and run.query is not None:
+            gateway = self._spark.sparkContext._gateway
+            run.limits = self._guarded("limits of batches", lambda: limits_in_force(run.query, gateway)) or {}
+        return run.limits or {}
 
     def _kept_of(self, query: Any) -> dict[Any, Any]:
         """Return what a query's sources keep over all its runs; only the newest queries are kept."""
