@@ -146,6 +146,19 @@ def test_overload_is_scaled_up_within_three_batches_at_any_trigger(tmp_path: Pat
     assert 3 * PER_SLOT < app.rows_per_s < 8 * PER_SLOT
 
 
+@pytest.mark.parametrize("trigger_s", [600.0, 1800.0])
+def test_fall_of_the_load_is_followed_at_a_slow_trigger(tmp_path: Path, trigger_s: float) -> None:
+    app = App(slots=6, rows_per_s=6 * PER_SLOT, trigger_s=trigger_s, fixed_s=2.0, noise=0.02)
+    pipeline = Pipeline(Lake(tmp_path), app)
+    add(pipeline.lake, [app.batch(0.7 * 6 * PER_SLOT) for _ in range(8)])
+    assert {d.action for d in pipeline.run(3, 0.7 * 6 * PER_SLOT)} == {Action.HOLD}
+    fallen = pipeline.run(8, 0.2 * 6 * PER_SLOT)
+    assert app.slots < 6, [d.sentence for d in fallen]
+    assert {d.reason_code for d in fallen} & {"data_quality", "rate_unknown", "capacity_unknown"} == set()
+    calm = pipeline.run(3, 0.2 * 6 * PER_SLOT)
+    assert app.rows_per_s > 0.2 * 6 * PER_SLOT and {d.action for d in calm} <= {Action.HOLD, Action.APPLY}
+
+
 @pytest.mark.parametrize("trigger_s", [120.0, 900.0])
 def test_rows_left_by_limited_batches_do_not_justify_slots_while_the_trigger_idles(
     tmp_path: Path, trigger_s: float
