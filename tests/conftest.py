@@ -12,6 +12,9 @@ import pytest
 from hypothesis import settings
 
 from millrace.places import REPO, SOURCES
+from tests.object_stores.azure import azure
+from tests.object_stores.google import google
+from tests.object_stores.place import Place
 from tests.s3.server import Bucket, bucket
 
 # a property does not become false on a busy machine
@@ -36,6 +39,29 @@ def s3(s3_server: Bucket, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     for key, value in s3_server.environment.items():
         monkeypatch.setenv(key, value)
     return replace(s3_server, lake=f"{s3_server.lake}/{request.node.name}")
+
+
+@pytest.fixture(scope="session")
+def google_server() -> Iterator[Place]:
+    with google() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[Place]:
+    with azure() as found:
+        yield found
+
+
+@pytest.fixture(params=["s3", "google", "azure"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Yield a bucket of each kind with the test's own lake, configured for clients in this process."""
+    found = request.getfixturevalue(f"{request.param}_server")
+    if isinstance(found, Bucket):
+        found = Place(found.lake, found.environment, "s3://no-such-bucket/lake")
+    for key, value in found.environment.items():
+        monkeypatch.setenv(key, value)
+    return replace(found, lake=f"{found.lake}/{request.node.originalname}")
 
 
 MARKS = ("spark", "airflow", "e2e", "slow", "platform", "versions", "research")

@@ -52,9 +52,11 @@ def lake_uri() -> str:
     from millrace.model.errors import MillraceError
 
     named = os.environ.get(LAKE_VARIABLE)
-    if named and not named.startswith(("/", "s3://")):
-        allowed = "the absolute path of a folder, or s3://BUCKET/PREFIX"
-        raise MillraceError(LAKE_VARIABLE, named, allowed, "Correct it where it is set.")
+    if named and not named.startswith("/"):
+        from millrace.lake.object_stores import FORMS, store_of
+
+        if store_of(named) is None:
+            raise MillraceError(LAKE_VARIABLE, named, FORMS, "Correct it where it is set; a folder is absolute.")
     return named or str(Home.from_env().lake)
 
 

@@ -9,17 +9,18 @@ set, index counts the files of the version's whole snapshot, ordered by modifica
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from millrace.lake.location import ESCAPE
+from millrace.lake.location import ESCAPE, Location, environment_of
 from millrace.lake.log import NOTHING, DeltaLog
+from millrace.lake.object_stores import store_of, uri_of_spark
 from millrace.lake.source_commits import Count, Counts, DeltaRead, commit_files
 
 EVERY_ADDED_FILE = DeltaRead()
@@ -57,22 +58,22 @@ class DeltaSource:
     :meth:`forget_before` drops them.
 
     Args:
-        path: The table's folder on a local disk.
+        table: The table's folder, or its place in a bucket.
         read: How the query reads it.
         since: First version to count.
 
     Attributes:
-        path: The table's folder.
+        table: Where the table is.
         lost: First and last version of the newest gap: versions cleaned from the log before they were counted.
 
     Raises:
         FileNotFoundError: If there is no Delta table.
     """
 
-    def __init__(self, path: str | Path, read: DeltaRead = EVERY_ADDED_FILE, since: int = 0) -> None:
-        self.path, self._read = Path(path), read
+    def __init__(self, table: str | Path | Location, read: DeltaRead = EVERY_ADDED_FILE, since: int = 0) -> None:
+        self.table, self._read = Location.of(table), read
         self.lost: tuple[int, int] | None = None
-        self._log = DeltaLog(self.path)
+        self._log = DeltaLog(self.table)
         self._versions: list[int] = []  # ascending; _files and _through run parallel
         self._files: list[Counts] = []
         self._through: list[Count] = []  # rows counted up to and including the version
@@ -165,29 +166,45 @@ class DeltaSource:
 
     def _committed(self, version: int) -> Counts | None:
         try:
-            return commit_files(self._log.text(version), self.path, self._read)
+            return commit_files(self._log.text(version), self.table, self._read)
         except FileNotFoundError:
             return None
 
     def _snapshot(self, version: int) -> Counts | None:
-        if ESCAPE.search(str(self.path)):
+        if self.table.folder is not None and ESCAPE.search(self.table.uri):
             return None  # deltalake would open another folder
         if version not in self._snapshots:
             try:
-                self._snapshots[version] = _snapshot_files(self.path, version, self._read)
+                self._snapshots[version] = _snapshot_files(self.table, version, self._read)
             except (OSError, DeltaError):
                 return None
         return self._snapshots[version]
 
 
-def local_path(uri: str) -> Path | None:
-    """Return the folder that ``file:/x``, ``file:///x`` or ``/x`` names; None for other file systems."""
+def location_of(uri: str, environment: Mapping[str, str]) -> Location | None:
+    """Return the location of ``file:/x``, ``file:///x``, ``/x`` or a bucket; None for other file systems.
+
+    Args:
+        uri: A path as Hadoop writes it.
+        environment: Variables with the options of buckets. A lake's own options are for the lake only.
+
+    Raises:
+        MillraceError: If the environment lacks what a bucket needs.
+    """
     if uri.startswith("file:"):
-        return Path("/" + uri.removeprefix("file:").lstrip("/"))
-    return Path(uri) if uri.startswith("/") else None
+        return Location("/" + uri.removeprefix("file:").lstrip("/"))
+    if uri.startswith("/"):
+        return Location(uri)
+    uri = uri_of_spark(uri).rstrip("/")
+    store = store_of(uri)
+    if store is None:
+        return None
+    options = environment_of(environment, store)
+    store.check(uri, options)
+    return Location(uri, options)
 
 
-def _snapshot_files(path: Path, version: int, read: DeltaRead) -> Counts:
-    adds = pa.table(DeltaTable(str(path), version=version).get_add_actions(flatten=True)).to_pylist()
+def _snapshot_files(table: Location, version: int, read: DeltaRead) -> Counts:
+    adds = pa.table(table.table(version).get_add_actions(flatten=True)).to_pylist()
     ordered = sorted(adds, key=lambda a: (a["modification_time"], unquote(a["path"])))
     return read.counted((a["path"], a.get("num_records")) for a in ordered)

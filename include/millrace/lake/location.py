@@ -1,4 +1,4 @@
-"""Where tables are stored: in a folder, or under a prefix of an S3 bucket."""
+"""Where tables are stored: in a folder, or under a prefix of a bucket."""
 
 from __future__ import annotations
 
@@ -8,31 +8,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from millrace.lake.files import ArrowFiles, Files
+from millrace.lake.object_stores import FORMS, ObjectStore, store_of
 from millrace.model.errors import MillraceError
 
-S3 = "s3://"
-OPTIONS: Mapping[str, str] = {
-    "AWS_ACCESS_KEY_ID": "access_key",
-    "AWS_SECRET_ACCESS_KEY": "secret_key",
-    "AWS_SESSION_TOKEN": "session_token",
-    "AWS_REGION": "region",
-    "AWS_ENDPOINT_URL": "endpoint_override",
-}
-"""Variables that AWS's own tools read from the environment, with Arrow's names. If no key is given, both clients look
-where those tools look: a profile, a web identity, the machine's role."""
 OPTIONS_VARIABLE = "MILLRACE_LAKE_OPTIONS"
 """Variable that names a file of options, if the lake does not use those of the environment."""
 ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 """Escapes that deltalake decodes in a folder's path: it opens ``a b`` for a table in ``a%20b``."""
-TIMEOUT_S = 10
 READERS = 16
 """An object takes tens of milliseconds to arrive, and its reader waits."""
 T = TypeVar("T")
@@ -41,11 +32,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Location:
-    """A folder on this machine, or a prefix of an S3 bucket.
+    """A folder on this machine, or a prefix of a bucket.
 
     Attributes:
-        uri: Absolute path, or ``s3://bucket/prefix``.
-        options: Options of S3's client (:data:`OPTIONS`); empty for a folder.
+        uri: Absolute path, or a URI such as ``s3://bucket/prefix`` (:mod:`millrace.lake.object_stores`).
+        options: Options of the bucket's clients; empty for a folder.
     """
 
     uri: str
@@ -56,28 +47,35 @@ class Location:
         """Return the location that a path or URI names, with its options from the environment.
 
         Raises:
-            MillraceError: If the URI has another scheme, or the file of options cannot be read.
+            MillraceError: If the URI has another scheme or form, or the file of options cannot be read.
         """
         if isinstance(where, Location):
             return where
         text = str(where)
-        if text.startswith(S3):
-            return cls(text.rstrip("/"), options_of(os.environ))
+        if store := store_of(text):
+            options = options_of(os.environ, store)
+            store.check(text, options)
+            return cls(text.rstrip("/"), options)
         if "://" in text:
-            raise MillraceError("MILLRACE_LAKE", text, "a folder, or s3://BUCKET/PREFIX", "Use one of these forms.")
+            raise MillraceError("MILLRACE_LAKE", text, FORMS, "Use one of these forms.")
         return cls(str(Path(text).absolute()))
 
     @cached_property
     def folder(self) -> Path | None:
         """The folder; None in a bucket."""
-        return None if self.uri.startswith(S3) else Path(self.uri)
+        return None if self.store else Path(self.uri)
 
     @cached_property
-    def files(self) -> FileSystem:
-        """File system below the location; its names are relative."""
-        if self.folder is not None:
-            return SubTreeFileSystem(self.uri, LocalFileSystem())
-        return SubTreeFileSystem(self.uri.removeprefix(S3), _s3(tuple(sorted(self.options.items()))))
+    def store(self) -> ObjectStore | None:
+        """The kind of object store that contains it; None for a folder."""
+        return store_of(self.uri)
+
+    @cached_property
+    def files(self) -> Files:
+        """The files below the location."""
+        if self.store is not None:
+            return self.store.files(self.uri, self.options)
+        return ArrowFiles(SubTreeFileSystem(self.uri, LocalFileSystem()))
 
     def __truediv__(self, name: str) -> Location:
         return Location(f"{self.uri}/{name}", self.options)
@@ -91,7 +89,7 @@ class Location:
         Raises:
             OSError: If that cannot be determined.
         """
-        return self.files.get_file_info(name).type is not FileType.NotFound
+        return self.files.exists(name)
 
     def read(self, name: str) -> bytes:
         """Return a file's content.
@@ -103,8 +101,7 @@ class Location:
         if self.folder is not None:  # one evaluation reads thousands: Arrow, or a Path, takes as long as the read
             with open(f"{self.uri}/{name}", "rb") as file:  # noqa: PTH123
                 return file.read()
-        with self.files.open_input_stream(name) as stream:
-            return stream.read()  # type: ignore[no-any-return]
+        return self.files.read(name)
 
     def table(self, version: int | None = None) -> DeltaTable:
         """Open the Delta table at this location.
@@ -136,20 +133,24 @@ class Location:
     @property
     def storage_options(self) -> dict[str, str] | None:
         """The options in the form that deltalake takes."""
-        plain = self.options.get("AWS_ENDPOINT_URL", "").startswith("http://")
-        return {**self.options, **({"AWS_ALLOW_HTTP": "true"} if plain else {})} or None
+        return (self.store.storage_options(self.options) if self.store else {}) or None
 
 
-def options_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the S3 client: from a file if one is named, else from the environment.
+def options_of(environment: Mapping[str, str], store: ObjectStore) -> dict[str, str]:
+    """Return the options of an object store: from a file if one is named, else from the environment.
+
+    Args:
+        environment: Variables.
+        store: The store.
 
     Raises:
         MillraceError: If the file cannot be read, is open to others, or contains other options.
     """
     named = environment.get(OPTIONS_VARIABLE)
     if not named:
-        return {key: environment[key] for key in OPTIONS if environment.get(key)}
-    allowed = f"the absolute path of a JSON file that only its owner can read, with keys {', '.join(OPTIONS)}"
+        return environment_of(environment, store)
+    keys = store.options
+    allowed = f"the absolute path of a JSON file that only its owner can read, with keys {', '.join(keys)}"
     if not Path(named).is_absolute():
         raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Use an absolute path.")
     try:
@@ -158,14 +159,11 @@ def options_of(environment: Mapping[str, str]) -> dict[str, str]:
         options: Any = json.loads(Path(named).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise MillraceError(OPTIONS_VARIABLE, named, allowed, f"Fix the file ({type(error).__name__}).") from None
-    if not isinstance(options, dict) or not all(k in OPTIONS and isinstance(v, str) for k, v in options.items()):
+    if not isinstance(options, dict) or not all(k in keys and isinstance(v, str) for k, v in options.items()):
         raise MillraceError(OPTIONS_VARIABLE, named, allowed, "Remove other keys, and write values as text.")
     return options
 
 
-@lru_cache(maxsize=8)
-def _s3(options: tuple[tuple[str, str], ...]) -> FileSystem:
-    from pyarrow.fs import S3FileSystem  # loads AWS's client, which a lake in a folder does not need
-
-    named = {OPTIONS[key]: value for key, value in options}
-    return S3FileSystem(**named, request_timeout=TIMEOUT_S, connect_timeout=TIMEOUT_S)
+def environment_of(environment: Mapping[str, str], store: ObjectStore) -> dict[str, str]:
+    """Return the options of an object store from the environment alone."""
+    return {key: environment[key] for key in store.options if environment.get(key)}

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSelector
 
 from millrace.lake.location import Location
 from millrace.lake.table_errors import unreadable
@@ -238,11 +237,7 @@ class DeltaLog:
         yield from sorted((name for name in self._names() if ".checkpoint" in name), reverse=True)
 
     def _names(self) -> list[str]:
-        try:
-            infos = self.location.files.get_file_info(FileSelector("", allow_not_found=True))
-        except FileNotFoundError:  # Arrow looks twice, and the folder was created in between
-            return []
-        return [info.base_name for info in infos]
+        return [entry.name for entry in self.location.files.list()]
 
     def _changed_ns(self, version: int) -> int | None:
         """Return when an entry was written; 0 in a bucket, where asking costs as much as reading."""

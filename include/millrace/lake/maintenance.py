@@ -76,16 +76,16 @@ def maintain(lake: Lake, table: str, today: date, keep_days: int | None = None) 
         handle.cleanup_metadata()
         handle.update_incremental()
         done = Upkeep(expired, before, len(handle.file_uris()), len(deleted), handle.version())
-        with lake.at(table).files.open_output_stream(NOTE) as note:
-            note.write(json.dumps(asdict(done)).encode())
+        lake.at(table).files.write(NOTE, json.dumps(asdict(done)).encode())
         return done
 
 
 def last_upkeep(lake: Lake, table: str) -> tuple[datetime, Upkeep] | None:
     """Return when :func:`maintain` last finished (UTC) and what it did; None if it never finished."""
-    location = lake.at(table)
+    files = lake.at(table).files
     with suppress(OSError, ValueError, TypeError):
-        return location.files.get_file_info(NOTE).mtime, Upkeep(**json.loads(location.read(NOTE)))
+        changed = files.entry(NOTE).changed
+        return None if changed is None else (changed, Upkeep(**json.loads(files.read(NOTE))))
     return None
 
 

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import FileSelector
 
 from millrace.lake.log import AddedFile, Commit
 from millrace.lake.schemas import TABLES
@@ -224,8 +223,7 @@ def _has_no_rows(lake: Lake, query: RowQuery) -> bool:
     try:
         if location.exists(f"pipeline={query.pipeline}"):
             return False
-        below = location.files.get_file_info(FileSelector(""))
-        return all(info.base_name.startswith(("pipeline=", "_")) for info in below)
+        return all(entry.name.startswith(("pipeline=", "_")) for entry in location.files.list())
     except OSError:
         return False
 

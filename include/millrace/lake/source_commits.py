@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from millrace.lake.location import Location
 
 MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 """Metrics of a MERGE. If all are 0, the change feed leaves out the files of its commit."""
@@ -72,28 +73,28 @@ class DeltaRead:
         return tuple(Count(0, 1) if rows is None else Count(int(rows)) for rows in each)
 
 
-def commit_files(entry: bytes, folder: Path, read: DeltaRead) -> Counts:
+def commit_files(entry: bytes, table: Location, read: DeltaRead) -> Counts:
     """Return the rows to read of each file of a commit, in the order in which Spark numbers the files.
 
     Args:
         entry: The commit as in the log.
-        folder: The table's folder.
+        table: Where the table is.
         read: How the query reads the table.
     """
     actions = [json.loads(line) for line in entry.splitlines() if line]
     if read.change_feed:
-        return read.counted(_changes(actions, folder))
+        return read.counted(_changes(actions, table))
     changes = [kind for action in actions for kind, a in action.items() if kind == "remove" and _changes_data(a)]
     if changes and read.skip_changes:
         return ()
     return read.counted((add["path"], _logged_rows(add)) for kind, add in _data(actions) if kind == "add")
 
 
-def _changes(actions: Iterable[Mapping[str, Any]], folder: Path) -> list[tuple[str, int | None]]:
+def _changes(actions: Iterable[Mapping[str, Any]], table: Location) -> list[tuple[str, int | None]]:
     """Return the path and rows of each file of the change feed."""
     feed = [action["cdc"] for action in actions if "cdc" in action]
     if feed:
-        return [(change["path"], _rows(change, folder)) for change in feed]
+        return [(change["path"], _rows(change, table)) for change in feed]
     data = list(_data(actions))
     if any(_changed_nothing(action["commitInfo"]) for action in actions if "commitInfo" in action):
         return [(file["path"], 0) for _, file in data]
@@ -104,7 +105,7 @@ def _changes(actions: Iterable[Mapping[str, Any]], folder: Path) -> list[tuple[s
         path = file["path"]
         return kind == "remove" and path in added and not (added[path] and file.get("deletionVector"))
 
-    return [(file["path"], 0 if read_as_added(kind, file) else _rows(file, folder)) for kind, file in data]
+    return [(file["path"], 0 if read_as_added(kind, file) else _rows(file, table)) for kind, file in data]
 
 
 def _data(actions: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -123,13 +124,13 @@ def _changed_nothing(info: Mapping[str, Any]) -> bool:
     return info.get("operation") == "MERGE" and all(str(metrics.get(name)) == "0" for name in MERGED)
 
 
-def _rows(action: Mapping[str, Any], folder: Path) -> int | None:
+def _rows(action: Mapping[str, Any], table: Location) -> int | None:
     """Return a file's rows from the log, or else from the file: change files have no statistics."""
     rows = _logged_rows(action)
     if rows is not None:
         return rows
     try:
-        return int(pq.read_metadata(folder / unquote(action["path"])).num_rows)
+        return int(pq.read_metadata(pa.BufferReader(table.read(unquote(action["path"])))).num_rows)
     except (OSError, pa.ArrowException):  # vacuumed
         return None
 

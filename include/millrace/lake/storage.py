@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import FileSelector
 
 from millrace.lake.location import Location
 from millrace.lake.maintenance import Upkeep, last_upkeep
@@ -71,7 +70,7 @@ def table_storage(lake: Lake, table: str) -> TableStorage:
 def _stored_bytes(location: Location) -> int:
     if location.folder is not None:
         return folder_bytes(location.folder)
-    return sum(info.size or 0 for info in location.files.get_file_info(FileSelector("", recursive=True)))
+    return sum(entry.size for entry in location.files.list(recursive=True))
 
 
 def folder_bytes(folder: Path) -> int:

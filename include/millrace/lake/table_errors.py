@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from millrace.lake.location import S3
+from millrace.lake.object_stores import store_of
 from millrace.model import failure
 from millrace.model.errors import MillraceError
 
@@ -15,6 +15,8 @@ _ANSWERS = (
 )
 _UNTOLD = re.compile(r"HTTP status (\d+)\) during \w+ operation: No response body")
 """A question about one object has no answer that could say more."""
+_NO_KEYS = re.compile(r"Error performing token request|Account must be specified")
+"""deltalake found no key and asked the machine for its role."""
 _BUCKET = "Check the bucket, its keys and their permissions"
 
 
@@ -33,7 +35,7 @@ def unwritable(what: object, error: Exception, key: str = "lake") -> MillraceErr
 
 
 def _in_bucket(what: object) -> bool:
-    return str(what).startswith(S3)
+    return store_of(str(what)) is not None
 
 
 def reason(error: Exception) -> str:
@@ -41,7 +43,9 @@ def reason(error: Exception) -> str:
     text = _COLOURS.sub("", str(error)).strip()
     answer = next(filter(None, (form.search(text) for form in _ANSWERS)), None)
     if answer:
-        return f"{answer[1]}: {answer[2].rstrip('.')}"
+        return f"{answer[1]}: {answer[2].strip().splitlines()[0].rstrip('.')}"
+    if _NO_KEYS.search(text):
+        return "no keys were found, and the machine has no role that may be used"
     if untold := _UNTOLD.search(text):
         return f"HTTP status {untold[1]}; perhaps the keys have expired or belong to another region"
     return failure.reason_of(text) if text else type(error).__name__

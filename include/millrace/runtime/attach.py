@@ -24,6 +24,7 @@ from millrace.lake.attached_drivers import Heartbeat, claim, newest_heartbeat
 from millrace.lake.deployments import DeploymentFollower
 from millrace.lake.driver_hosts import TABLE, this_host
 from millrace.lake.fenced_table import Fenced
+from millrace.lake.object_stores import FORMS
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.row_codec import app_row
 from millrace.lake.store import Lake
@@ -281,7 +282,7 @@ def _lake(where: str) -> Lake:
         MillraceError: If it is a relative path, which means another folder in each process, or has another scheme.
     """
     if "://" not in where and not Path(where).is_absolute():
-        raise MillraceError("lake", where, "an absolute path, or s3://BUCKET/PREFIX", "Name the control plane's lake.")
+        raise MillraceError("lake", where, FORMS, "Name the control plane's lake; a folder is an absolute path.")
     return Lake(where)
 
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
+from millrace.lake.backlog import DeltaOffset, DeltaSource, location_of
 from millrace.lake.source_commits import DeltaRead
 from tests.examples import examples
 
@@ -266,8 +266,18 @@ def test_snapshot_in_a_folder_with_an_escaped_path_is_unknown(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("uri", "path"),
-    [("file:/a/b c", "/a/b c"), ("file:///a/b", "/a/b"), ("/a", "/a"), ("s3a://bucket/a", None)],
+    ("uri", "found"),
+    [
+        ("file:/a/b c", "/a/b c"),
+        ("file:///a/b", "/a/b"),
+        ("/a", "/a"),
+        ("s3a://bucket/a/", "s3://bucket/a"),
+        ("abfss://c@account.dfs.core.windows.net/a", "abfss://c@account.dfs.core.windows.net/a"),
+        ("gs://bucket/a", "gs://bucket/a"),
+        ("hdfs://host/a", None),
+    ],
 )
-def test_local_path_exists_only_for_local_uris(uri: str, path: str | None) -> None:
-    assert local_path(uri) == (None if path is None else Path(path))
+def test_location_of_a_path_as_hadoop_writes_it(uri: str, found: str | None) -> None:
+    location = location_of(uri, {"AWS_REGION": "x"})
+    assert (None if location is None else location.uri) == found
+    assert location is None or location.options == ({"AWS_REGION": "x"} if uri.startswith("s3a") else {})

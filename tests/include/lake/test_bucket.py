@@ -14,11 +14,13 @@ from millrace.lake.fenced_table import Fenced, FencedTable
 from millrace.lake.location import OPTIONS_VARIABLE, Location, options_of
 from millrace.lake.maintenance import compact, last_upkeep, maintain
 from millrace.lake.newest_rows import RowQuery, read_recent
+from millrace.lake.object_stores import S3
 from millrace.lake.rows_since import read_since
 from millrace.lake.storage import table_storage
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
 from tests.http_server import answering
+from tests.object_stores.place import Place
 from tests.s3.server import Bucket
 
 TABLE = "telemetry/apps"
@@ -31,6 +33,11 @@ def in_bucket(s3: Bucket) -> Lake:
     return Lake(s3.lake)
 
 
+@pytest.fixture
+def in_any(place: Place) -> Lake:
+    return Lake(place.lake)
+
+
 def row(number: int, pipeline: str = "a") -> dict[str, object]:
     time = NOW + timedelta(seconds=number)
     return {"pipeline": pipeline, "time": time, "app": pipeline, "generation": number}
@@ -41,7 +48,7 @@ def numbers(lake: Lake, **bounds: object) -> list[int]:
     return found["generation"].to_pylist() if len(found) else []
 
 
-def test_rows_are_the_same_as_in_a_folder(in_bucket: Lake, tmp_path: Path) -> None:
+def test_rows_are_the_same_as_in_a_folder(in_any: Lake, tmp_path: Path) -> None:
     def told(lake: Lake) -> list[object]:
         seen: list[object] = [lake.exists(TABLE), lake.version(TABLE), numbers(lake)]
         for number in range(14):
@@ -62,23 +69,23 @@ def test_rows_are_the_same_as_in_a_folder(in_bucket: Lake, tmp_path: Path) -> No
         seen += [numbers(Lake(lake.location)), lake.log(TABLE).table_id() is not None]
         return seen
 
-    assert told(in_bucket) == told(Lake(tmp_path))
+    assert told(in_any) == told(Lake(tmp_path))
 
 
-def test_concurrent_writers_lose_nothing(in_bucket: Lake) -> None:
+def test_concurrent_writers_lose_nothing(in_any: Lake) -> None:
     def write(writer: int) -> None:
-        own = Lake(in_bucket.location)
+        own = Lake(in_any.location)
         for number in range(5):
             own.append(TABLE, [row(10 * writer + number)])
 
-    in_bucket.create(TABLE)
+    in_any.create(TABLE)
     with ThreadPoolExecutor(4) as writers:
         list(writers.map(write, range(4)))
-    assert sorted(numbers(in_bucket)) == [10 * writer + number for writer in range(4) for number in range(5)]
+    assert sorted(numbers(in_any)) == [10 * writer + number for writer in range(4) for number in range(5)]
 
 
-def test_predecessor_is_refused(in_bucket: Lake) -> None:
-    old, new = (FencedTable(Lake(in_bucket.location), TABLE, "a/generation", generation) for generation in (1, 2))
+def test_predecessor_is_refused(in_any: Lake) -> None:
+    old, new = (FencedTable(Lake(in_any.location), TABLE, "a/generation", generation) for generation in (1, 2))
     old.committed(["a/x"])
     old.append([row(1)], {"a/x": 1})
     assert new.committed(["a/x"]) == {"a/x": 1}
@@ -142,9 +149,41 @@ def test_expired_key_is_reported() -> None:
                 refused()
 
 
-def test_missing_bucket_is_named(in_bucket: Lake) -> None:
-    with pytest.raises(MillraceError, match="NoSuchBucket"):
-        Lake("s3://no-such-bucket/lake").append(TABLE, [row(1)])
+def test_missing_bucket_is_named(place: Place) -> None:
+    lake, told_so = Lake(place.missing), r"Check the bucket.*(NoSuchBucket|ContainerNotFound|no bucket named)"
+    for refused in (lambda: lake.append(TABLE, [row(1)]), lambda: lake.create(TABLE)):
+        with pytest.raises(MillraceError, match=told_so) as told:
+            refused()
+        assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "environment", "sentence"),
+    [
+        ("az://lake/a", {}, "AZURE_STORAGE_ACCOUNT_NAME.*name the account in the URI"),
+        ("abfss://lake/a", {}, r"abfss://CONTAINER@ACCOUNT\.dfs\.core\.windows\.net/PREFIX.*Use this form"),
+        ("abfss://lake@account/a", {}, "Use this form"),
+        ("gs:///lake", {}, "gs://BUCKET/PREFIX.*Use this form"),
+        ("ftp://lake", {}, "gs://BUCKET/PREFIX"),
+    ],
+)
+def test_wrong_uri_is_refused_with_its_form(
+    uri: str, environment: dict[str, str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(MillraceError, match=sentence):
+        Lake(uri)
+
+
+def test_missing_keys_are_reported_in_a_sentence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in place.environment:
+        if "KEY" in key:
+            monkeypatch.delenv(key)
+    with answering(500, b"") as nobody:  # the service that knows the role of a machine
+        monkeypatch.setenv("GCE_METADATA_HOST", nobody.removeprefix("http://"))
+        with pytest.raises(MillraceError, match="Check the bucket, its keys and their permissions") as told:
+            Lake(place.lake).append(TABLE, [row(1)])
+    assert "\n" not in str(told.value)
 
 
 def test_options_of_a_file_override_the_environment(tmp_path: Path) -> None:
@@ -152,8 +191,8 @@ def test_options_of_a_file_override_the_environment(tmp_path: Path) -> None:
     file.write_text(json.dumps({"AWS_REGION": "eu-north-1"}))
     file.chmod(0o600)
     environment = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "key"}
-    assert options_of(environment) == environment
-    assert options_of({**environment, OPTIONS_VARIABLE: str(file)}) == {"AWS_REGION": "eu-north-1"}
+    assert options_of(environment, S3) == environment
+    assert options_of({**environment, OPTIONS_VARIABLE: str(file)}, S3) == {"AWS_REGION": "eu-north-1"}
 
 
 @pytest.mark.parametrize(
@@ -165,15 +204,10 @@ def test_options_that_are_wrong_or_readable_by_others_are_refused(tmp_path: Path
     file.write_text(text)
     file.chmod(mode)
     with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
-        options_of({OPTIONS_VARIABLE: str(file)})
+        options_of({OPTIONS_VARIABLE: str(file)}, S3)
     for named in (str(tmp_path / "none"), "options.json"):
         with pytest.raises(MillraceError, match=OPTIONS_VARIABLE):
-            options_of({OPTIONS_VARIABLE: named})
-
-
-def test_place_of_an_unsupported_kind_is_refused() -> None:
-    with pytest.raises(MillraceError, match="s3://BUCKET/PREFIX"):
-        Location.of("gs://bucket/lake")
+            options_of({OPTIONS_VARIABLE: named}, S3)
 
 
 def test_keys_never_appear_in_the_text_of_a_location() -> None:

@@ -9,7 +9,9 @@ from typing import cast
 
 import pytest
 from deltalake import DeltaTable
+from pyarrow.fs import FileSystem
 
+from millrace.lake.files import ArrowFiles
 from millrace.lake.location import Location
 from millrace.lake.log import DeltaLog
 from millrace.lake.store import Lake
@@ -133,7 +135,8 @@ def test_table_created_while_its_folder_is_listed_does_not_exist_yet(tmp_path: P
             raise FileNotFoundError
 
     log = DeltaLog(tmp_path / "table")
-    log.location = cast("Location", SimpleNamespace(files=JustMade(), folder=tmp_path))
+    files = ArrowFiles(cast("FileSystem", JustMade()))
+    log.location = cast("Location", SimpleNamespace(files=files, folder=tmp_path))
     assert log.versions() == ([], [])
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from millrace.environment import spark_env
 from millrace.environment.home import Home
 from millrace.environment.jars import CONNECTORS, DELTA
-from millrace.lake.location import OPTIONS, OPTIONS_VARIABLE, Location
+from millrace.lake.location import OPTIONS_VARIABLE, Location
+from millrace.lake.object_stores import ObjectStore
 from millrace.lake.store import Lake
 from millrace.lake.table_errors import reason
 from millrace.local.doctor.finding import Finding, ok, problem, warning
@@ -90,9 +91,10 @@ def disk(home: Home) -> Finding:
 
 def lake(home: Home, location: Location) -> Finding:
     """Check that the home and the lake can be written or created."""
-    if location.folder is None:
-        return _bucket(location)
-    for folder in (home.root, home.run, home.logs, location.folder):
+    if location.store is not None:
+        return _bucket(location, location.store)
+    own = Path(location.uri)
+    for folder in (home.root, home.run, home.logs, own):
         nearest = _existing(folder)
         try:
             with tempfile.TemporaryFile(dir=nearest):
@@ -100,19 +102,19 @@ def lake(home: Home, location: Location) -> Finding:
         except OSError as error:
             remedy = f"Make {os.environ.get('USER', 'yourself')} its owner, or set MILLRACE_HOME to another folder."
             return problem("lake", f"{nearest} cannot be written: {error.strerror}.", remedy)
-    made = "can be written" if location.folder.is_dir() else "does not exist yet; ./millrace up creates it"
+    made = "can be written" if own.is_dir() else "does not exist yet; ./millrace up creates it"
     return ok("lake", f"{location} {made}.")
 
 
-def _bucket(location: Location) -> Finding:
+def _bucket(location: Location, store: ObjectStore) -> Finding:
     """Check that a file can be written to a bucket and deleted again."""
     name = f".doctor-{uuid.uuid4()}"
     try:
-        with location.files.open_output_stream(name) as stream:
-            stream.write(b"")
-        location.files.delete_file(name)
+        location.files.write(name, b"")
+        location.files.delete(name)
     except OSError as error:
-        remedy = f"Check bucket, keys and rights: {', '.join(OPTIONS)}, or the file named in {OPTIONS_VARIABLE}."
+        options = ", ".join(store.options)
+        remedy = f"Check bucket, keys and rights: {options}, or the file named in {OPTIONS_VARIABLE}."
         return problem("lake", f"{location} cannot be written: {reason(error)}.", remedy)
     return ok("lake", f"{location} can be written.")
 

@@ -17,13 +17,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from millrace.lake.object_stores import OF_SPARK
+
 SOURCE_WITH_PATH = re.compile(r"^(?:DeltaSource|FileStreamSource)\[(.*)\]$", re.DOTALL)
 SINK_WITH_PATH = re.compile(r"^(?:DeltaSink|FileSink)\[(.*)\]$", re.DOTALL)
 KAFKA_SOURCE = re.compile(r"^Kafka\w*\[")
 URI = re.compile(r"^(?:([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?)?(/.*)?$", re.DOTALL)
 """Scheme, authority and path."""
-SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Schemes by which the same data has another scheme's name."""
 GLOB = re.compile(r"/[^/]*[*?\[{].*$", re.DOTALL)
 """From the first part of a path that is a pattern."""
 MOST_SOURCES = 100
@@ -66,7 +66,7 @@ def path(uri: str) -> str:
     folder = posixpath.normpath("/" + (match[3] or "").lstrip("/"))
     if scheme == "file":
         return f"path:{folder}"
-    scheme = SCHEMES.get(scheme, scheme)
+    scheme = OF_SPARK.get(scheme, scheme)
     return f"path:{scheme}://{authority}{folder.rstrip('/')}" if authority else f"path:{scheme}:{folder}"
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pyarrow.fs import FileSelector
 
 from millrace.environment.home import Home
 from millrace.lake.location import Location
@@ -18,6 +17,7 @@ from millrace.local.doctor import machine
 from millrace.local.doctor.finding import Level, checked
 from millrace.local.stack import java
 from millrace.places import REPO
+from tests.object_stores.place import Place
 from tests.s3.server import Bucket
 
 
@@ -84,10 +84,18 @@ def test_unwritable_lake_is_a_problem(tmp_path: Path) -> None:
     assert found.level is Level.PROBLEM and "MILLRACE_HOME" in found.remedy
 
 
+def test_writable_bucket_of_each_kind_is_fine(tmp_path: Path, place: Place) -> None:
+    location = Location.of(place.lake)
+    assert machine.lake(Home(tmp_path), location).level is Level.OK
+    assert list(location.files.list()) == []  # the check leaves nothing behind
+    found = machine.lake(Home(tmp_path), Location.of(place.missing))
+    assert found.level is Level.PROBLEM and next(iter(location.options)) in found.remedy
+
+
 def test_unwritable_bucket_is_a_problem(tmp_path: Path, s3: Bucket) -> None:
     location = Location.of(s3.lake)
     assert machine.lake(Home(tmp_path), location).level is Level.OK
-    assert location.files.get_file_info(FileSelector("", allow_not_found=True)) == []  # the check leaves nothing behind
+    assert list(location.files.list()) == []  # the check leaves nothing behind
     s3.deny()
     try:
         found = machine.lake(Home(tmp_path), location)

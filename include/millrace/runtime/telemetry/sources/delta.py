@@ -1,4 +1,6 @@
-"""Rows of Delta tables on local disks, counted in the table's log with the options of the query.
+"""Rows of Delta tables in folders and buckets, counted in the table's log with the options of the query.
+
+A bucket is opened with the keys in the driver's environment, not with those in Spark's own settings.
 
 Spark and Delta internals: pinned to their versions, covered by tests.
 """
@@ -6,15 +8,21 @@ Spark and Delta internals: pinned to their versions, covered by tests.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from millrace.lake.backlog import DeltaOffset, DeltaSource, local_path
+from millrace.lake.backlog import DeltaOffset, DeltaSource, location_of
 from millrace.lake.source_commits import DeltaRead
+from millrace.model.errors import MillraceError
 from millrace.runtime.telemetry.sources.api import UNKNOWN, ArrivalBasis, Position, Progress, Source, SourcePosition
 
 DESCRIPTION = re.compile(r"^DeltaSource\[(.*)\]$")
 LOG = logging.getLogger(__name__)
+RETRY_S = 300.0
+"""Time until a bucket that could not be read is asked again: each attempt may take half a minute of Spark's events."""
 
 Tables = dict[tuple[str, str, DeltaRead], DeltaSource]
 """Counted tables, by the source's description, the table's id and the read options."""
@@ -27,12 +35,28 @@ class DeltaPosition(SourcePosition):
         description: The source's name in progress events.
         read: How the query reads the table; None if unknown.
         tables: Tables that earlier runs of the query have counted in this driver: rows are counted from the same start.
+        interval_s: Minimum time between two looks into a bucket while no batch ends, seconds.
+        environment: Variables with the options of buckets.
+        clock: A monotonic clock, seconds.
+
+    Raises:
+        MillraceError: If the environment lacks what the table's bucket needs.
     """
 
-    def __init__(self, description: str, read: DeltaRead | None, tables: Tables | None = None) -> None:
+    def __init__(
+        self,
+        description: str,
+        read: DeltaRead | None,
+        tables: Tables | None = None,
+        interval_s: float = 0.0,
+        environment: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._description, self._read, self._tables = description, read, {} if tables is None else tables
         match = DESCRIPTION.match(description)
-        self._path = None if match is None else local_path(match[1])
+        self._table = None if match is None else location_of(match[1], environment)
+        self._clock, self._due_s, self._barred_until_s = clock, float("-inf"), float("-inf")
+        self._interval_s = 0.0 if self._table is None or self._table.folder is not None else interval_s
 
     @classmethod
     def of(cls, source: Source) -> DeltaPosition | None:
@@ -43,26 +67,39 @@ class DeltaPosition(SourcePosition):
         if not DESCRIPTION.match(source.description):
             return None
         reads = {delta_read(s) for s in source.streams if str(s.getClass().getSimpleName()) == "DeltaSource"}
-        return cls(source.description, reads.pop() if len(reads) == 1 else None, source.kept)
+        return cls(source.description, reads.pop() if len(reads) == 1 else None, source.kept, source.interval_s)
 
     def after(self, progress: Progress) -> Position:
         """Return the position in the table as it is now."""
-        return self._counted(progress.get("startOffset"), progress.get("endOffset"))
+        self._due_s = float("-inf")
+        return self._asked(progress.get("startOffset"), progress.get("endOffset"))
 
     def at_rest(self, end: Any) -> Position:
-        """Return the position in the table as it is now."""
-        return self._counted(end, end)
+        """Return the position in the table as it is now; one in a bucket is not looked at every second."""
+        return self._asked(end, end)
+
+    def _asked(self, first: Any, last: Any) -> Position:
+        if self._clock() < self._barred_until_s:
+            return UNKNOWN
+        try:
+            return self._counted(first, last)
+        except (OSError, MillraceError):
+            if self._table is not None and self._table.folder is None:
+                self._barred_until_s = self._clock() + RETRY_S
+            raise
 
     def _counted(self, first: Any, last: Any) -> Position:
-        if self._path is None or self._read is None or not isinstance(last, dict):
+        if self._table is None or self._read is None or not isinstance(last, dict):
             return UNKNOWN
         end = DeltaOffset.from_plain(last)
         start = DeltaOffset.from_plain(first) if isinstance(first, dict) else _first_offset(end, self._read)
         key = (self._description, str(last["reservoirId"]), self._read)  # a recreated table has another id
         if key not in self._tables:
-            self._tables[key] = DeltaSource(self._path, self._read, min(start.version, end.version))
+            self._tables[key] = DeltaSource(self._table, self._read, min(start.version, end.version))
         table = self._tables[key]
-        table.refresh()
+        if self._clock() >= self._due_s:
+            table.refresh()
+            self._due_s = self._clock() + self._interval_s
         self._report_loss(table)
         before, backlog, total = table.rows_after(start), table.rows_after(end), table.total_rows
         table.forget_before(end.version)
@@ -75,7 +112,7 @@ class DeltaPosition(SourcePosition):
             LOG.warning(
                 "%s: versions %d to %d were deleted from the log before their rows were counted. The arrival rate of "
                 "this batch is unknown; counting continues with the next batch",
-                self._path,
+                self._table,
                 *table.lost,
             )
             table.lost = None
