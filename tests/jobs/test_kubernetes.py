@@ -20,7 +20,7 @@ from tests.include.runtime.telemetry.arriving import Arrivals, arriving, files
 from tests.jobs.attaching import CONF, NAME, Attached, here
 from tests.jobs.attaching import attached as attached
 from tests.jobs.driving import Driving, until
-from tests.jobs.totals import expected_totals, total
+from tests.jobs.totals import expected_totals, follow_load, total
 from tests.kubernetes.cluster import Cluster, kubernetes_cluster
 
 pytestmark = pytest.mark.platform
@@ -162,3 +162,10 @@ def test_attached_driver_gets_and_loses_pods_by_decisions(attached: Attached) ->
     changes = attached.tables.reconfigurations.recent(NAME)
     assert {(c.tier, c.generation, c.error) for c in changes} == {(RESTART, 1, None), (LIVE, 1, None)}, changes
     assert "orders: attached as generation 1" in log
+
+
+def test_pipeline_grows_and_shrinks_with_its_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    with kubernetes_cluster(tmp_path / "pods") as cluster:
+        pipeline = follow_load(tmp_path, {"master": cluster.master, "conf": cluster.conf})
+    pipeline.assert_live()
