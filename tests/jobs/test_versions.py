@@ -1,4 +1,4 @@
-"""An attached script on each version of Spark: telemetry, 1 -> 3 -> 1 executors, placement, an exact result; its pods."""
+"""An attached script on each version of Spark: telemetry, 1 -> 3 -> 1 executors, placement, an exact result; pods."""
 
 from __future__ import annotations
 
