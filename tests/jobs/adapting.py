@@ -113,11 +113,17 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
     tables = wiring.control_tables()
     launch(spec, tables)
     try:
-        starts = wiring.own_reconciler(spec, tables).reconcile()
         latest = tables.deployments.latest(spec.name)
         assert latest is not None
-        needed = [app for app in spec.app_specs if latest.wanted(app)]
-        assert [start.outcome for start in starts] == [Outcome.READY] * len(needed), starts
+        needed = sorted(app for app in spec.app_specs if latest.wanted(app))
+        starts: dict[str, Reconfiguration] = {}
+
+        def started() -> bool:
+            starts.update({start.app: start for start in wiring.own_reconciler(spec, tables).reconcile()})
+            return all(start.outcome is not Outcome.OPEN for start in starts.values())
+
+        until(started, "the first start")  # on a busy machine, one pass may leave it in progress
+        assert {app: starts[app].outcome for app in sorted(starts)} == dict.fromkeys(needed, Outcome.READY), starts
         yield Adapting(spec, wiring.control_loop(spec))
     finally:
         launch(spec, tables, running=False)
