@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,19 @@ from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.errors import NotReady
 from millrace.model.spec import PipelineSpec
 from millrace.pipelines import catalog
+from millrace.run_folder.driver_records import ENDED
 from millrace.run_folder.process import ProcessId
 from tests.jobs.driving import LIMIT_S, until
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that runs for minutes."""
+ON_CLUSTER = json.dumps(
+    {
+        "master": "embedded",
+        "conf": dict.fromkeys(("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"), QUICK),
+    }
+)
+"""The spec's ``submit`` for the embedded cluster."""
 
 
 @contextmanager
@@ -57,6 +69,7 @@ REST_S = 3.0
 class Adapting:
     """A launched pipeline: evaluations and changes, made as Airflow makes them on commits of telemetry."""
 
+    path: Path
     spec: PipelineSpec
     loop: ControlLoop
     decisions: list[Decision] = field(default_factory=list)
@@ -67,7 +80,7 @@ class Adapting:
         try:
             self.decisions.append(self.loop.decide(self.loop.observe()))
         except NotReady:
-            time.sleep(1.0)
+            time.sleep(REST_S / 2)
         else:
             due = self.loop.commit(self.decisions[-1])
             self.changes += self.loop.apply(due) if due else ()
@@ -79,6 +92,30 @@ class Adapting:
         while not reached():
             assert time.monotonic() < deadline, "\n".join(d.sentence for d in self.decisions)
             self.evaluate()
+
+    def edit(self, text: str) -> None:
+        """Edit the spec of the running pipeline; decisions and changes are counted from here."""
+        self.path.write_text(text)
+        self.spec = catalog.load(self.path)
+        self.loop, self.decisions, self.changes = wiring.control_loop(self.spec), [], []
+
+    def force(self, **parts: object) -> None:
+        """Deploy other content of its app as a person, and wait until it runs; evaluations start from there."""
+        tables, latest = self.loop.tables, self.deployment()
+        wanted = replace(latest, apps={**latest.apps, self.spec.app: replace(self.app(), **parts)})
+        if wanted != latest:
+            tables.deployments.commit(replace(wanted, author="person", decision_id=None), latest.version)
+            wiring.own_reconciler(self.spec, tables).reconcile()
+            self.await_slots()
+
+    def await_slots(self) -> None:
+        """Wait until the first driver of each app has its slots: on a busy machine, executors take long to start."""
+        reconciler = wiring.own_reconciler(self.spec, self.loop.tables)
+        wanted = {name: app.slots for name, app in self.deployment().apps.items()}
+        until(
+            lambda: {d.app: d.slots for d in reconciler.status() if d.state not in ENDED} == wanted, f"{wanted} slots"
+        )
+        assert {d.generation for d in reconciler.status()} == {1}, "nothing was restarted"
 
     def knows_its_ability(self) -> bool:
         return bool(self.decisions) and tells_ability(self.decisions[-1])
@@ -111,7 +148,7 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
     path.write_text(text)
     spec = catalog.load(path)
     tables = wiring.control_tables()
-    launch(spec, tables)
+    launch(spec, tables, join_workers=wiring.first_join_workers(spec))
     try:
         latest = tables.deployments.latest(spec.name)
         assert latest is not None
@@ -124,7 +161,7 @@ def adapting(path: Path, text: str) -> Iterator[Adapting]:
 
         until(started, "the first start")  # on a busy machine, one pass may leave it in progress
         assert {app: starts[app].outcome for app in sorted(starts)} == dict.fromkeys(needed, Outcome.READY), starts
-        yield Adapting(spec, wiring.control_loop(spec))
+        yield Adapting(path, spec, wiring.control_loop(spec))
     finally:
         launch(spec, tables, running=False)
         wiring.own_reconciler(spec, tables).reconcile()

@@ -20,7 +20,7 @@ from millrace.run_folder.driver_records import DriverRecord, app_dir
 from millrace.run_folder.generation import allot
 
 SCRIPTS = Path(__file__).with_name("scripts")
-LIMIT_S = 600.0
+LIMIT_S = 1800.0
 
 
 def until(condition: Callable[[], object], why: str) -> None:
