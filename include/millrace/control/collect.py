@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from statistics import median, median_low
+from statistics import median
 
 from millrace.control.app_graph import Measured, joined
 from millrace.control.app_queries import (
@@ -21,55 +21,41 @@ from millrace.control.app_queries import (
 )
 from millrace.control.arrivals import arrival_basis, with_arrivals
 from millrace.control.batch_history import (
-    HISTORY,
-    HISTORY_BATCHES,
     History,
     healthy,
-    is_idle_marker,
     main_query,
     order_in_app,
     read_batches,
     since_moves,
 )
-from millrace.control.capacity import EVEN, Uneven, fit, heaviest, ran_at, typical_parallelism
+from millrace.control.capacity import EVEN, Uneven, fit, typical_parallelism
+from millrace.control.executor_deaths import Deaths, executor_deaths
 from millrace.control.first_batches import change_s, first_batches
 from millrace.control.fleet_nodes import down_nodes
 from millrace.control.fleet_streams import fleet_counts
 from millrace.control.join_signals import join_signals
 from millrace.control.key_samples import key_samples
+from millrace.control.moved_state import last_moves, unevenness
 from millrace.control.new_observations import known_observations
 from millrace.control.partition_loads import partition_loads
 from millrace.control.profile_signals import stream_counts
 from millrace.control.rates import backpressured_ratio, limit_in_force, rates, restart_lag_rows
 from millrace.control.settling import is_settling, version_that_ran
 from millrace.control.slot_shares import with_budget
+from millrace.control.task_signals import gc_ratio, lacks_splits, operators, slot_busy_ratio, usual_tasks
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.executor_runs import executor_runs
 from millrace.lake.pace import TABLE as BATCHES
-from millrace.lake.pace import at_least, late_after_s
-from millrace.lake.store import Lake
-from millrace.model.decision import LIVE, Outcome, Reconfiguration
+from millrace.lake.pace import late_after_s
+from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
-from millrace.model.placement import PartitionLoads
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Objective, Observation, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, Objective, Observation, Signals
 from millrace.model.spec import PipelineSpec
-from millrace.model.telemetry import BatchMetrics, OperatorBatch
-
-SAME_TASKS = 0.9
-"""Share of the rows whose batches must have the same number of tasks."""
+from millrace.model.telemetry import BatchMetrics
 
 MAX_PERIODS = 3
 """Longest period, in spec periods. After a pause of the loop, an average over the whole pause would say nothing."""
-
-
-@dataclass(frozen=True)
-class Deaths:
-    """Executors that died of memory, and of anything else."""
-
-    of_memory: int = 0
-    others: int = 0
 
 
 def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: datetime) -> Signals:
@@ -162,14 +148,16 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
-    moved, slots = _last_moves(spec, reading, changes), history.newest.slots
+    moved, slots = last_moves(spec, tables, changes, now), history.newest.slots
     healthy_of = [since_moves(healthy(one.rows, changes, open_at_most_s), moved, slots) for one in histories]
     counted, observations = healthy_of[0], reading.observations
     settling = is_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
-    deaths = _deaths(spec, lake, current, _last_change(changes), now, history.trigger_s)
+    deaths = executor_deaths(spec, lake, current, changes, now, history.trigger_s)
     loads = None if spec.placement is None else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s)
     if len(histories) == 1:
-        app = _app(spec, history, counted, changes, deaths, settling, uneven=_uneven(loads, current, spec.app, slots))
+        app = _app(
+            spec, history, counted, changes, deaths, settling, uneven=unevenness(loads, current, spec.app, slots)
+        )
     else:
         parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
@@ -192,35 +180,6 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         keys=key_samples(spec, lake, reading.cursor.until, since, until),
     )
     return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
-
-
-def _uneven(loads: PartitionLoads | None, current: Deployment, app: str, slots: int) -> Uneven:
-    """Return how unevenly an app's slots share the work of its stages with state; evenly if that was not measured."""
-    deployed = current.apps.get(app)
-    if loads is None or deployed is None or deployed.executor is None:
-        return EVEN
-    return Uneven(slots, loads.unevenness(deployed.slots_per_executor, slots))
-
-
-def _last_moves(spec: PipelineSpec, reading: _Reading, changes: Sequence[Reconfiguration]) -> datetime | None:
-    """Return when state partitions last moved while the slots stayed; None if they did not lately.
-
-    The batches before show another throughput of the same slots.
-    """
-    if spec.placement is None:
-        return None
-    recent = (c for c in changes if c.started > reading.now - HISTORY and c.tier == LIVE)
-    for change in recent:
-        versions = (
-            reading.tables.deployments.get(spec.name, number or 0)
-            for number in (change.from_version, change.to_version)
-        )
-        before, after = (None if version is None else version.apps.get(spec.app) for version in versions)
-        if before is None or after is None or before.slots != after.slots:
-            return None  # the batches on these slots have followed
-        if before.placement != after.placement:
-            return change.ended
-    return None
 
 
 def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:
@@ -303,7 +262,7 @@ def _app(
         app=spec.app,
         slots=history.newest.slots,
         parallelism=p,
-        source_splits=_source_splits(present or history.present(history.batches)),
+        source_splits=lacks_splits(present or history.present(history.batches)),
         arrival_rows_per_s=source.arrival_rows_per_s,
         arrival_recent_rows_per_s=source.arrival_recent_rows_per_s,
         processed_rows_per_s=source.processed_rows_per_s,
@@ -313,17 +272,17 @@ def _app(
         healthy_batches=len(history.in_period(counted)),
         busy_ratio=min(1.0, history.busy_s() / history.period_s),
         backpressured_ratio=backpressured_ratio(history, source.arrival_rows_per_s, _objective(spec, history), fixed_s),
-        slot_busy_ratio=_slot_busy_ratio(history),
+        slot_busy_ratio=slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
         batch_rows_limit=limit_in_force(history.batches) or (history.batches[-1].rows_in if first else None),
         batch_limits=history.newest.limits,
         memory_deaths=deaths.of_memory,
-        gc_ratio=_gc_ratio(batches),
+        gc_ratio=gc_ratio(batches),
         executor_deaths=deaths.others,
-        operators=_operators(spec.app, history, present),
+        operators=operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),
-        tasks=_tasks(history.present(history.batches)),
+        tasks=usual_tasks(history.present(history.batches)),
         lag=history.newest.lag,
         running_tasks=running_tasks,
         trigger_s=history.trigger_s,
@@ -354,101 +313,7 @@ def _on_slots(batches: Sequence[BatchMetrics], history: History) -> list[BatchMe
     return [batch for batch in batches if batch.slots == history.newest.slots]
 
 
-def _deaths(
-    spec: PipelineSpec,
-    lake: Lake,
-    current: Deployment,
-    change: Reconfiguration | None,
-    now: datetime,
-    trigger_s: float = 0.0,
-) -> Deaths:
-    """Return how many executors of the present size recently died of memory, and how many otherwise since a change."""
-    size = current.apps[spec.app].executor if spec.app in current.apps else None
-    if size is None:
-        return Deaths()
-    since = now - at_least(HISTORY, HISTORY_BATCHES, trigger_s)
-    runs = [run for run in executor_runs(lake, spec.name, since) if run.app == spec.app]
-    # one in Spark's recovery mode has the same memory for fewer cores
-    of_memory = [
-        run for run in runs if run.died_of_memory and run.cores <= size.cores and run.memory_mb == size.memory_mb
-    ]
-    begin = None if change is None else change.ended
-    others = [
-        run
-        for run in runs
-        if run.died and not run.died_of_memory and run.ended is not None and begin is not None and run.ended > begin
-    ]
-    return Deaths(len(of_memory), len(others))
-
-
-def _last_change(changes: Sequence[Reconfiguration]) -> Reconfiguration | None:
-    """Return the last change to another version; None if there is none."""
-    return next((change for change in changes if change.from_version != change.to_version), None)
-
-
 def _batch_s(history: History) -> float | None:
     """Return the median duration of the period's batches with rows, seconds; None without one."""
     durations = [batch.duration_s for batch in history.in_period(history.batches) if batch.rows_in > 0]
     return median(durations) if durations else None
-
-
-def _tasks(batches: Sequence[BatchMetrics]) -> int | None:
-    """Return the tasks of the heaviest operator; None if unknown, if they differ, or if they may follow the slots."""
-    rows: Counter[int] = Counter()
-    for batch in batches:
-        if batch.rows_in > 0 and (operator := heaviest(batch)) is not None and operator.tasks is not None:
-            rows[operator.tasks] += batch.rows_in
-    tasks, most = rows.most_common(1)[0] if rows else (0, 0)
-    if not most or most < SAME_TASKS * rows.total():
-        return None
-    slots = {batch.slots for batch in batches if batch.rows_in > 0}
-    return tasks if len(slots) > 1 or min(slots) < tasks else None
-
-
-def _source_splits(batches: Sequence[BatchMetrics]) -> bool:
-    """Return whether the heaviest operator usually had fewer tasks than slots."""
-    pairs = [(o.tasks, b.slots) for b in batches if b.rows_in > 0 and (o := heaviest(b)) is not None]
-    fewer = [tasks < slots for tasks, slots in pairs if tasks is not None]
-    return bool(fewer) and sum(fewer) > len(fewer) / 2
-
-
-def _slot_busy_ratio(history: History) -> float | None:
-    """Return occupied slot time over slots * period; of each batch, the part in the period counts."""
-    inside = [(b, share) for b in history.batches if (share := history.share_in_period(b)) > 0]
-    if not inside:
-        return 0.0 if is_idle_marker(history.newest) else None
-    timed = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
-    if not timed:
-        return None
-    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
-    return min(1.0, max(0.0, busy_s / history.period_s))
-
-
-def _gc_ratio(batches: Sequence[BatchMetrics]) -> float | None:
-    """Return the share of the tasks' time that garbage collection took; None if no batch reports both."""
-    timed = [(b.gc_s, s) for b in batches if b.gc_s is not None and (s := sum(o.useful_s or 0.0 for o in b.operators))]
-    return min(1.0, sum(gc_s for gc_s, _ in timed) / sum(s for _, s in timed)) if timed else None
-
-
-def _operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tuple[OperatorSignals, ...]:
-    seen: dict[str, list[tuple[OperatorBatch, int]]] = {}
-    for batch in batches:
-        for operator in batch.operators:
-            seen.setdefault(operator.id, []).append((operator, batch.slots))
-    return tuple(_operator(f"{app}/{key}", parts, history.period_s) for key, parts in seen.items())
-
-
-def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: float) -> OperatorSignals:
-    ran = [p for o, slots in parts if (p := ran_at(o, slots)) is not None]
-    counted = [o for o, _ in parts if o.rows_in is not None and o.rows_in >= 0]
-    timed = [o for o in counted if o.rows_in and o.useful_s is not None and o.useful_s > 0]
-    rows, useful_s = sum(o.rows_in or 0 for o in timed), sum(o.useful_s or 0.0 for o in timed)
-    p = median_low(ran) if ran else None
-    return OperatorSignals(
-        operator=name,
-        name=parts[-1][0].name,
-        parallelism=p,
-        rows_in_per_s=sum(o.rows_in or 0 for o in counted) / period_s if counted else None,
-        useful_s_per_row=useful_s / rows if rows else None,
-        throughput=p * rows / useful_s if rows and p else None,
-    )
