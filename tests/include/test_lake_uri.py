@@ -21,13 +21,13 @@ def test_lake_is_in_the_home_unless_set(tmp_path: Path, named: str | None, monke
     assert lake_uri() == str(tmp_path / "lake") == str(lake().location)
 
 
-@pytest.mark.parametrize("named", ["/srv/lake", "s3://bucket/lake"])
+@pytest.mark.parametrize("named", ["/srv/lake", "s3://bucket/lake", "gs://bucket/lake"])
 def test_lake_is_in_the_configured_place(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LAKE_VARIABLE, named)
     assert lake_uri() == named == str(lake().location)
 
 
-@pytest.mark.parametrize("named", ["lake", "~/lake", "gs://bucket/lake", "file:///srv/lake"])
+@pytest.mark.parametrize("named", ["lake", "~/lake", "hdfs://host/lake", "file:///srv/lake"])
 def test_invalid_place_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LAKE_VARIABLE, named)
     with pytest.raises(MillraceError, match=r"MILLRACE_LAKE.*s3://BUCKET/PREFIX"):

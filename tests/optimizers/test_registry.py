@@ -39,14 +39,14 @@ def wanted(join: dict[str, Any] | None, **owners: str) -> Any:
         admission_options=None,
         join_options=join,
         partitioning_options=None,
-        executor_size=None,
+        memory_options=None,
         owners=owners,
     )
 
 
 def test_all_of_a_spec_with_a_join_includes_its_optimizer() -> None:
-    assert set(all_of(wanted({"capacity": 100, "window_s": 60.0}))) == {"flow", "esj"}
-    assert set(all_of(wanted(None))) == {"flow"}
+    assert set(all_of(wanted({"capacity": 100, "window_s": 60.0}))) == {"flow", "esj", "batch_limits"}
+    assert set(all_of(wanted(None))) == {"flow", "batch_limits"}
 
 
 def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
@@ -56,9 +56,9 @@ def test_problems_name_the_pipeline_and_thresholds_out_of_order() -> None:
 
 
 def test_field_belongs_to_an_optimizer_of_the_pipeline_or_to_a_person() -> None:
-    assert set(all_of(wanted(None, slots="flow", memory_mb="person"))) == {"flow"}
+    assert set(all_of(wanted(None, slots="flow", memory_mb="person"))) == {"flow", "batch_limits"}
     (found,) = problems([wanted(None, slots="esj")])
-    assert (found.key, found.value, found.allowed) == ("p: owners.slots", "esj", "flow, person")
+    assert (found.key, found.value, found.allowed) == ("p: owners.slots", "esj", "batch_limits, flow, person")
     assert "by hand" in found.remedy
 
 

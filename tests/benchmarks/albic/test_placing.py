@@ -31,7 +31,7 @@ def test_grid_when_an_instance_is_solved_then_ours_is_proven_and_no_worse_than_f
     posed = case.problem()
     ours, rival = grid.balancer(posed), grid.of_flux(posed)
 
-    assert ours.distance <= rival.distance
+    assert ours.distance <= rival.distance + 1e-9
     assert 0 <= ours.gap <= 0.4
     assert ours.moves <= posed.budget
     assert math.isnan(rival.gap)

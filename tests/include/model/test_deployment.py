@@ -57,7 +57,7 @@ def test_slots_are_the_tasks_that_executors_can_run(
     submit = {"conf": {"spark.task.cpus": cpus}}
     app = replace(CURRENT.apps["b"], slots=slots, executor=ExecutorSize(cores, 1024), submit=submit)
     assert (app.executors, app.slots_per_executor) == (executors, of_one)
-    assert app.slots_of(1) == min(of_one, slots) and app.slots_of(99) == slots
+    assert app.tasks_on(None) == app.tasks_on(cores) == of_one
     assert replace(app, executor=None).executors == 0
 
 

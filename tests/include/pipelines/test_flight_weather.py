@@ -51,7 +51,7 @@ def test_example_loads_and_esj_owns_the_join_and_the_slots(spec: PipelineSpec) -
     assert (spec.mode, Path(spec.script).name) == ("auto", "stream_join.py")
     owners = spec.field_owners
     assert {owners[name] for name in ("slots", "join_workers", "block_size", "shed_ratio")} == {"esj"}
-    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "esj"}
+    assert problems([spec]) == [] and set(all_of(spec)) == {"flow", "esj", "batch_limits"}
     jsonschema.validate(read_file(EXAMPLE), json.loads(FILE.read_text("utf-8")))
     told = definition(spec)
     assert told.window_s("flights") == 21_600 and told.window_s("weather") == 3_599
