@@ -8,13 +8,13 @@ from millrace.model.errors import MillraceError
 
 
 def _traffic(scale: float = 1.0) -> PeriodTraffic:
-    """Group 0 passes four rows to 2, group 1 passes one to 3; each end saves a point per row."""
+    """Group 0 passes four rows to 2, group 1 passes one to 3; the receiver saves two points per row."""
     return PeriodTraffic(
         load=np.array([10.0, 6.0, 8.0, 4.0]) * scale,
         producer=np.array([0, 1]),
         consumer=np.array([2, 3]),
         rate=np.array([4.0, 1.0]),
-        saved=np.array([4.0, 1.0]) * scale,
+        saved=np.array([8.0, 2.0]) * scale,
     )
 
 
@@ -29,7 +29,7 @@ def _plant(**changes: float) -> PlacementPlant:
     return PlacementPlant(cluster, lambda period: _traffic(1 + period))
 
 
-def test_loads_when_partners_are_together_then_both_save() -> None:
+def test_loads_when_partners_are_together_then_the_receiver_saves() -> None:
     np.testing.assert_allclose(loads(_traffic(), np.array([0, 1, 1, 0]), np.ones(2)), [14, 14])
     np.testing.assert_allclose(loads(_traffic(), np.array([0, 1, 0, 1]), np.ones(2)), [10, 8])
 
