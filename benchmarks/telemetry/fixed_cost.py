@@ -27,7 +27,7 @@ from benchmarks.elastic.pipeline import LIMIT_S, READ_S, Pipeline, wait_until
 from benchmarks.elastic.runs import make_pipeline, source_of
 from benchmarks.record import Record, at_most, median
 from millrace.drivers.executor_conf import login
-from millrace.drivers.submit import DEFAULTS
+from millrace.drivers.submit import DEFAULTS, DELTA_DEFAULTS
 from millrace.environment import spark_env
 from millrace.model.master import EMBEDDED
 from millrace.model.submit_options import conf_words
@@ -49,7 +49,7 @@ EVENT_LOG = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
-NEEDED = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.ui.enabled")
+NEEDED = {**DELTA_DEFAULTS, "spark.ui.enabled": "false"}
 """Those of Millrace's settings without which the script does not run, or needs a port."""
 PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
@@ -142,7 +142,7 @@ def _plain(pipeline: Pipeline, conf: Mapping[str, str], tuned: Mapping[str, str]
         "spark.cores.max": str(app.slots),
         "spark.default.parallelism": str(app.max_parallelism),
         "spark.sql.shuffle.partitions": str(app.max_parallelism),
-        **{key: DEFAULTS[key] for key in NEEDED},
+        **NEEDED,
         **tuned,
         **spec.submit.conf,
         **conf,

@@ -32,11 +32,13 @@ DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+"""Settings for small micro-batches. A pipeline's own ``submit.conf`` overrides them; its script does not."""
+
 DELTA_DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""Settings for small micro-batches on Delta. A pipeline's own ``submit.conf`` overrides them; its script does not."""
+"""Settings that a session needs to read and write Delta tables."""
 
 JOINED = {
     "spark.driver.extraJavaOptions": " ",

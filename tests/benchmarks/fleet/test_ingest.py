@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.fleet.scripts.ingest import SCHEMA, appender, stream
 from benchmarks.fleet.writer import CONTENT, Tables
-from millrace.drivers.submit import DEFAULTS
+from millrace.drivers.submit import DEFAULTS, DELTA_DEFAULTS
 from millrace.environment.spark_env import driver_submit_conf
 from millrace.lake.source_tables import SourceTable, query
 
@@ -25,7 +25,7 @@ NAME = "s00003"
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    conf = {**DEFAULTS, **driver_submit_conf(), "spark.driver.memory": "1g"}
+    conf = {**DEFAULTS, **DELTA_DEFAULTS, **driver_submit_conf(), "spark.driver.memory": "1g"}
     session = SparkSession.builder.master("local[4]").config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
