@@ -125,7 +125,11 @@ def test_a_pipeline_when_added_then_its_dags_appear(millrace_home: Path, tmp_pat
     assert {f"{kind}_more" for kind in KINDS} <= set(DagBag(ROOT / "dags").dags)
 
 
-def test_dags_when_parsed_then_nothing_heavy_is_imported(millrace_home: Path) -> None:
+@pytest.mark.parametrize("lake", ["", "s3://bucket/lake", "gs://bucket/lake"])
+def test_dags_when_parsed_then_nothing_heavy_is_imported(
+    millrace_home: Path, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_LAKE", lake)
     program = (
         "import sys, json; from airflow.dag_processing.dagbag import DagBag; "
         f"bag = DagBag({str(ROOT / 'dags')!r}); assert 'adapt_tiny' in bag.dags, bag.import_errors; "

@@ -1,4 +1,8 @@
-"""Single files below a location: entries of logs, data files, notes. Tables are opened by deltalake."""
+"""Single files below a location: entries of logs, data files, notes. Tables are opened by deltalake.
+
+Arrow's client reads folders and S3, and obstore the other buckets: it finds keys as deltalake does. deltalake's own
+file system would stop all of a driver's threads while it waits for an answer.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
-from pyarrow.fs import FileSelector, FileSystem, FileType
+import pyarrow as pa
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, SubTreeFileSystem
 
-T = TypeVar("T")
-TIMEOUT_S = 10
-RETRIES = 3
-"""A store that cannot be reached is reported after a few retries: an evaluation must not wait for minutes."""
+from millrace.lake.object_stores import ACCOUNT, GOOGLE, OF_ARROW, RETRIES, S3, TIMEOUT_S, store_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes:
         """Return a file's content; a ``FileNotFoundError`` if it does not exist."""
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Return a file to read parts of; a ``FileNotFoundError`` if it does not exist."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write or replace a file."""
@@ -78,6 +84,10 @@ class ArrowFiles:
         """Return a file's content."""
         with self._system.open_input_stream(name) as stream:
             return bytes(stream.read())
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Return a file to read parts of."""
+        return self._system.open_input_file(name)
 
     def write(self, name: str, content: bytes) -> None:
         """Write or replace a file."""
@@ -139,6 +149,10 @@ class StoredFiles:
         with _as_os_errors():
             return bytes(self._obstore.get(self._store, name).bytes())
 
+    def open(self, name: str) -> pa.NativeFile:
+        """Return a file to read parts of; it is fetched as a whole."""
+        return pa.BufferReader(self.read(name))
+
     def write(self, name: str, content: bytes) -> None:
         """Write or replace a file."""
         with _as_os_errors():
@@ -174,3 +188,36 @@ def _as_os_errors() -> Iterator[None]:
         yield
     except BaseError as error:
         raise OSError(str(error).partition("\n\nDebug source")[0]) from error
+
+
+def files_below(uri: str, options: Mapping[str, str]) -> Files:
+    """Return the files below a folder or a prefix of a bucket.
+
+    Args:
+        uri: Absolute path, or the URI of an object store.
+        options: Options of the bucket's client; empty for a folder.
+    """
+    store = store_of(uri)
+    if store is None:
+        return ArrowFiles(SubTreeFileSystem(uri, LocalFileSystem()))
+    scheme, _, rest = uri.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    if store is S3:
+        return ArrowFiles(SubTreeFileSystem(rest, _s3(tuple(sorted(options.items())))))
+    from obstore.store import AzureStore, GCSStore
+
+    config: Any = dict(options)
+    if store is GOOGLE:
+        return StoredFiles(partial(GCSStore, bucket, prefix=prefix, config=config))
+    container, _, host = bucket.partition("@")
+    if scheme == "abfss":
+        config = {**config, ACCOUNT: host.partition(".")[0]}
+    return StoredFiles(partial(AzureStore, container, prefix=prefix, config=config))
+
+
+@lru_cache(maxsize=8)
+def _s3(options: tuple[tuple[str, str], ...]) -> FileSystem:
+    from pyarrow.fs import S3FileSystem  # loads AWS's client, which a lake in a folder does not need
+
+    named = {OF_ARROW[key]: value for key, value in options}
+    return S3FileSystem(**named, request_timeout=TIMEOUT_S, connect_timeout=TIMEOUT_S)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from millrace.lake.files import ArrowFiles, Files
+from millrace.lake.files import Files, files_below
 from millrace.lake.object_stores import FORMS, ObjectStore, store_of
 from millrace.model.errors import MillraceError
 
@@ -73,9 +72,7 @@ class Location:
     @cached_property
     def files(self) -> Files:
         """The files below the location."""
-        if self.store is not None:
-            return self.store.files(self.uri, self.options)
-        return ArrowFiles(SubTreeFileSystem(self.uri, LocalFileSystem()))
+        return files_below(self.uri, self.options)
 
     def __truediv__(self, name: str) -> Location:
         return Location(f"{self.uri}/{name}", self.options)

@@ -1,8 +1,7 @@
-"""Object stores that may contain tables: their URIs, their options, and the files below a prefix.
+"""Object stores that may contain tables: their URIs and their options.
 
-Two clients open a bucket: deltalake, for tables, and another one for single files (:mod:`millrace.lake.files`). For S3
-that is Arrow's, otherwise obstore, which finds keys as deltalake does. deltalake's own file system would stop all of a
-driver's threads while it waits for an answer.
+Two clients open a bucket: deltalake, for tables, and another one for single files (:mod:`millrace.lake.files`). No
+client is loaded here, because DAG files check the lake's URI whenever Airflow parses them.
 """
 
 from __future__ import annotations
@@ -10,20 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any
 
-from pyarrow.fs import FileSystem, SubTreeFileSystem
-
-from millrace.lake.files import RETRIES, TIMEOUT_S, ArrowFiles, Files, StoredFiles
 from millrace.model.errors import MillraceError
 
+TIMEOUT_S = 10
+RETRIES = 3
+"""A store that cannot be reached is reported after a few retries: an evaluation must not wait for minutes."""
 PATIENCE = {
     "connect_timeout": f"{TIMEOUT_S}s",
     "max_retries": str(RETRIES),
     "retry_timeout": f"{RETRIES * TIMEOUT_S}s",
 }
-"""The limits of :class:`StoredFiles`, as deltalake takes them."""
+"""The limits of :class:`~millrace.lake.files.StoredFiles`, as deltalake takes them."""
 OF_ARROW: Mapping[str, str] = {
     "AWS_ACCESS_KEY_ID": "access_key",
     "AWS_SECRET_ACCESS_KEY": "secret_key",
@@ -73,22 +70,6 @@ class ObjectStore:
         allow = {"AWS_ALLOW_HTTP" if self is S3 else "allow_http": "true"} if plain else {}
         return {**of_client, **options, **allow}
 
-    def files(self, uri: str, options: Mapping[str, str]) -> Files:
-        """Return the files below a URI."""
-        scheme, _, rest = uri.partition("://")
-        bucket, _, prefix = rest.partition("/")
-        if self is S3:
-            return ArrowFiles(SubTreeFileSystem(rest, _s3(tuple(sorted(options.items())))))
-        from obstore.store import AzureStore, GCSStore
-
-        config: Any = dict(options)
-        if self is GOOGLE:
-            return StoredFiles(partial(GCSStore, bucket, prefix=prefix, config=config))
-        container, _, host = bucket.partition("@")
-        if scheme == "abfss":
-            config = {**config, ACCOUNT: host.partition(".")[0]}
-        return StoredFiles(partial(AzureStore, container, prefix=prefix, config=config))
-
 
 S3 = ObjectStore(
     "S3",
@@ -132,11 +113,3 @@ def uri_of_spark(uri: str) -> str:
     """Return the URI that names the same objects as one of Spark's."""
     scheme, separator, rest = uri.partition("://")
     return f"{OF_SPARK.get(scheme, scheme)}{separator}{rest}"
-
-
-@lru_cache(maxsize=8)
-def _s3(options: tuple[tuple[str, str], ...]) -> FileSystem:
-    from pyarrow.fs import S3FileSystem  # loads AWS's client, which a lake in a folder does not need
-
-    named = {OF_ARROW[key]: value for key, value in options}
-    return S3FileSystem(**named, request_timeout=TIMEOUT_S, connect_timeout=TIMEOUT_S)

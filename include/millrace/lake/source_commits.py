@@ -130,7 +130,8 @@ def _rows(action: Mapping[str, Any], table: Location) -> int | None:
     if rows is not None:
         return rows
     try:
-        return int(pq.read_metadata(pa.BufferReader(table.read(unquote(action["path"])))).num_rows)
+        with table.files.open(unquote(action["path"])) as file:  # only its end is read
+            return int(pq.read_metadata(file).num_rows)
     except (OSError, pa.ArrowException):  # vacuumed
         return None
 
