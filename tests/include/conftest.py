@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,19 @@ def spark() -> Iterator[object]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[Any]:
+    """Yield Spark's JVM without a session."""
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    gateway = launch_gateway(SparkConf(loadDefaults=False))
+    yield gateway.jvm
+    gateway.shutdown()
+    gateway.proc.kill()
+    gateway.proc.wait()
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from typing import TextIO
 from urllib.request import Request, urlopen
 
 import pytest
 
 from millrace.environment.jars import SHARE
-from tests.jobs.driving import until
 from tests.object_stores.place import NAME, Place
+from tests.server_log import address_in
 
 PINS = Path(__file__).with_name("azurite")
 ACCOUNT, KEY = "millrace", base64.b64encode(b"a key of tests only, for a server on loopback").decode()
@@ -36,7 +35,7 @@ def azure() -> Iterator[Place]:
         environment = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}", "PATH": str(Path(shutil.which("node") or "").parent)}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         try:
-            address = _address(process, log)
+            address = address_in(log, process, ADDRESS)
             _create(f"{address}/{ACCOUNT}")
             keys = {
                 "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
@@ -64,18 +63,6 @@ def _installed() -> Path:
             shutil.copyfile(PINS / name, home / name)
         subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=home, check=True)
     return program
-
-
-def _address(process: subprocess.Popen[bytes], log: TextIO) -> str:
-    def found() -> re.Match[str] | None:
-        log.seek(0)
-        return ADDRESS.search(log.read())
-
-    until(lambda: found() or process.poll() is not None, "the server listens, or has ended")
-    address = found()
-    log.seek(0)
-    assert address, log.read()
-    return address[1]
 
 
 def _create(endpoint: str) -> None:

@@ -14,17 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from pyarrow.fs import S3FileSystem
 
 from millrace.environment.jars import VENV
 from millrace.local.stack.python_env import run_with
-from tests.jobs.driving import until
+from tests.server_log import address_in
 
 LOCK = Path(__file__).with_name("requirements.lock")
 NAME = "millrace-test"
-ADDRESS = re.compile(r"http://127.0.0.1:\d+")
+ADDRESS = re.compile(r"(http://127.0.0.1:\d+)")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def bucket() -> Iterator[Bucket]:
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
-            address = _address(process, log)
+            address = address_in(log, process, ADDRESS)
             environment = {
                 "AWS_ACCESS_KEY_ID": "key",
                 "AWS_SECRET_ACCESS_KEY": "secret",
@@ -92,15 +91,3 @@ def bucket() -> Iterator[Bucket]:
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _address(process: subprocess.Popen[bytes], log: TextIO) -> str:
-    def found() -> re.Match[str] | None:
-        log.seek(0)
-        return ADDRESS.search(log.read())
-
-    until(lambda: found() or process.poll() is not None, "the server listens, or has ended")
-    address = found()
-    log.seek(0)
-    assert address, log.read()
-    return address[0]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
 
 from millrace.drivers import submit
 from millrace.environment.spark_env import submit_options
@@ -23,15 +20,6 @@ from millrace.run_folder.arguments import DriverArguments
 pytestmark = pytest.mark.spark
 
 PAGE, TEMPLATE = REPO / "docs" / "kubernetes.md", REPO / "docs" / "executor_pod.yaml"
-
-
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[Any]:
-    gateway = launch_gateway(SparkConf(loadDefaults=False))
-    yield gateway.jvm
-    gateway.shutdown()
-    gateway.proc.kill()
-    gateway.proc.wait()
 
 
 def documented() -> Submit:

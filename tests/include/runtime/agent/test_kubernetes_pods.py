@@ -8,8 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
 
 from millrace.runtime.agent.kubernetes_pods import KubernetesPods, Shortage, Shortages
 from tests.jobs.driving import until
@@ -19,15 +17,6 @@ pytestmark = pytest.mark.spark
 
 PODS = "/api/v1/namespaces/streaming/pods"
 LABELS = {"spark-app-selector": "app-1", "spark-role": "executor"}
-
-
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[Any]:
-    gateway = launch_gateway(SparkConf(loadDefaults=False))
-    yield gateway.jvm
-    gateway.shutdown()
-    gateway.proc.kill()
-    gateway.proc.wait()
 
 
 @pytest.fixture
