@@ -17,7 +17,7 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.app_chain import in_chain
 from millrace.optimizers.conttune.figures import impossible_figure
 from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
-from millrace.optimizers.conttune.messages import Reason, message
+from millrace.optimizers.conttune.messages import Reason, message, number
 from millrace.optimizers.conttune.ratios import ratios_to_json, read_ratios
 from millrace.optimizers.conttune.shared_slots import within_budget
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
@@ -96,7 +96,7 @@ class BaseTuner(Generic[OptionsT]):
             reason, details = problem
             sentence = message(reason, {"app": app.app, **details})
             hold, after = [Sizing(whole_app(app), app.slots, reason.value, sentence)], before
-            settling = reason is Reason.SETTLING
+            settling = reason in (Reason.SETTLING, Reason.FIRST_BATCH)
             first = settling and self.uses_first_batches(before) and _has_first_batches(app, current)
             if settling and (first or _is_live(app, current)):
                 early, after = self.tune_early(signals, _unmeasured(app, current, signals.period_s, first), before)
@@ -159,7 +159,10 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
     figure = impossible_figure(app, with_operators=bool(sized))
     if figure is not None:
         return Reason.BAD_SIGNALS, figure
-    if signals.settling or not (app.slots == current.apps[app.app].slots or _is_short(app, current)):
+    settling = signals.settling or not (app.slots == current.apps[app.app].slots or _is_short(app, current))
+    if app.first_batch_s is not None and (settling or app.capacity is None):
+        return Reason.FIRST_BATCH, {"running": number(app.first_batch_s)}
+    if settling:
         return Reason.SETTLING, {}
     vanished = sorted(set(sized) - {o.operator for o in app.operators})
     return (Reason.OPERATOR_VANISHED, {"name": ", ".join(vanished)}) if vanished else None

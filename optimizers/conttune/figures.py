@@ -21,7 +21,7 @@ LEVEL = 1, math.inf, ">= 1"
 ARRIVAL: Limits = dict.fromkeys(("arrival_rows_per_s", "arrival_recent_rows_per_s", "backlog_rows"), RATE)
 OF_APP: Limits = {
     **ARRIVAL,
-    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows", "trigger_s", "change_s"), RATE),
+    **dict.fromkeys(("processed_rows_per_s", "restart_lag_rows", "trigger_s", "change_s", "first_batch_s"), RATE),
     **dict.fromkeys(("backpressured_ratio", "slot_busy_ratio"), RATIO),
     "parallelism": LEVEL,
 }

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     NO_APP = "no_app"
     STOPPED = "stopped"
     SETTLING = "settling"
+    FIRST_BATCH = "first_batch"
     BAD_SIGNALS = "bad_signals"
     RATE_UNKNOWN = "rate_unknown"
     BACKLOG_UNKNOWN = "backlog_unknown"
@@ -136,6 +137,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.NO_APP: "{app} is not an app of the deployment. No decision.",
     Reason.STOPPED: "{app} is stopped. No decision.",
     Reason.SETTLING: "{app} is still settling after its last change. No decision until enough batches have run.",
+    Reason.FIRST_BATCH: "{app}: the first batch of its driver has been running for {running} s. No decision until it "
+    "ends.",
     Reason.BAD_SIGNALS: "{app}: {name} is {value}; allowed: {allowed}. No decision on an invalid figure.",
     Reason.RATE_UNKNOWN: "{app}: the arrival rate is unknown. No decision.",
     Reason.BACKLOG_UNKNOWN: "{app}: the backlog is unknown. No decision.",

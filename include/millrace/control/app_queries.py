@@ -171,6 +171,7 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         lag={partition: rows for signals in each for partition, rows in signals.lag.items()},
         queries=tuple(_query(query, part, slots) for query, part in parts.items()),
         first_batches=None,  # its rows are those of one query
+        first_batch_s=None if None in (first := [s.first_batch_s for s in each]) else _most(first),
         batch_limits={},  # the queries have limits of their own
         change_s=_most(signals.change_s for signals in each),
         gc_ratio=_most(signals.gc_ratio for signals in each),

@@ -30,7 +30,7 @@ from millrace.control.batch_history import (
 )
 from millrace.control.capacity import EVEN, Uneven, fit, typical_parallelism
 from millrace.control.executor_deaths import Deaths, executor_deaths
-from millrace.control.first_batches import change_s, first_batches
+from millrace.control.first_batches import change_s, first_batch_s, first_batches
 from millrace.control.fleet_nodes import down_nodes
 from millrace.control.fleet_streams import fleet_counts
 from millrace.control.join_signals import join_signals
@@ -287,6 +287,7 @@ def _app(
         running_tasks=running_tasks,
         trigger_s=history.trigger_s,
         first_batches=first,
+        first_batch_s=first_batch_s(history),
         change_s=change_s(history, fitted),
         sources=dict(_rows_by_source(history)),
         sinks=tuple(sorted({row.sink for row in history.rows if row.sink})),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from statistics import median
 
-from millrace.control.batch_history import History, span
+from millrace.control.batch_history import History, running_s, span
 from millrace.control.capacity import COVERAGE, MAX_RELATIVE_ERROR, parallelism, work
 from millrace.control.rates import is_full
 from millrace.model.signals import Capacity
@@ -42,6 +42,11 @@ def first_batches(history: History) -> Capacity | None:
     if not is_full(before, last):
         return None
     return _of_one(min(runs[-1][1:], key=lambda b: b.duration_s / max(b.rows_in, 1)), len(runs[-1]) - 1)
+
+
+def first_batch_s(history: History) -> float | None:
+    """Return how long the first batch of a driver has been running, seconds; None if one of its batches has ended."""
+    return None if history.present(history.batches) else running_s(history.newest) or None
 
 
 def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:

@@ -33,7 +33,7 @@ TELEMETRY: dict[str, TableSchema] = {
         ("query", TEXT, "", "name or id of the streaming query"),
         GENERATION,
         ("epoch", WHOLE, ">= 0", "checkpoint epoch of the query"),
-        ("batch_id", WHOLE, ">= 0", "Spark's batch id; a marker repeats the last one"),
+        ("batch_id", WHOLE, ">= -1", "Spark's batch id; a marker repeats the last one, -1 before the first"),
         ("slots", SMALL, "tasks", "tasks that the app can run at once"),
         ("rows_in", WHOLE, "rows", "read from the sources; 0 in a marker"),
         ("rows_out", WHOLE, "rows", "written to the sink; null if the sink does not report it"),

@@ -172,6 +172,7 @@ class AppSignals:
         arrival_basis: How the arrival rate and the backlog are known.
         first_batches: Cost of a batch from the first batches at the present slots, while the app settles or has no fit,
             and more rows wait than its full batches read; else None. Less certain than ``capacity``.
+        first_batch_s: How long the first batch of its driver has been running, seconds; None if a batch has ended.
         sources: Rows read recently from each source, by the source's name in lineage.
         sinks: Names in lineage of everything that its queries write to, as far as it is known.
         settling: True while this one of several apps settles, or does not run the newest version yet.
@@ -224,6 +225,7 @@ class AppSignals:
     sinks: tuple[str, ...] = ()
     settling: bool = False
     batch_limits: Mapping[str, int] = field(default_factory=dict)
+    first_batch_s: float | None = None
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.

@@ -59,7 +59,7 @@ class BatchMetrics:
         time: When the batch ended (UTC).
         generation: Start number of the driver, >= 1; it only goes up.
         epoch: Checkpoint epoch of the query, >= 0.
-        batch_id: Spark's batch id, >= 0.
+        batch_id: Spark's batch id, >= 0; -1 in a marker before the query's first batch.
         slots: Tasks that the app can run at once, >= 1.
         rows_in: Rows read from the sources.
         rows_out: Rows written to the sink; null if the sink does not report it.
@@ -205,7 +205,7 @@ class ExecutorRun:
 
     @property
     def died(self) -> bool:
-        """Whether it ended by itself: nobody requested it, and its cluster did not take it away."""
+        """Whether it ended by itself, neither on request nor because its cluster took it away."""
         return self.reason is not None and not self.reclaimed and LET_GO.search(self.reason) is None
 
 

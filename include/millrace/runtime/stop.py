@@ -20,7 +20,7 @@ import pyspark
 
 from millrace.runtime.spark_versions import is_planned, streaming_runtime, trigger_frame
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.query_log import newest_batch
+from millrace.runtime.telemetry.query_log import ends_of, newest_batch
 from millrace.runtime.telemetry.sources.kinds import spark_sources
 
 
@@ -133,7 +133,7 @@ def _calls(query: Any) -> str:
 
 def _await_emission(queries: Sequence[Any], give_up: float) -> None:
     """Wait for the batches without rows that emit the results of the last rows."""
-    last = {id(query): _batch(query)[0] for query in queries if _is_last(query)}
+    last = {id(query): _batch(query) for query in queries if _is_last(query)}
     while last and time.monotonic() < give_up:
         for query in queries:
             if id(query) in last and (not running(query) or _moved_on(query, last[id(query)])):
@@ -146,7 +146,7 @@ def _is_last(query: Any) -> bool:
     progress = query.lastProgress
     if progress is None or "watermark" not in progress["eventTime"]:
         return False
-    _, ends = _batch(query)
+    ends = ends_of(query._jsq.streamingQuery(), _batch(query))
     sources = [
         {"description": source["description"], "latestOffset": source["latestOffset"], "endOffset": end}
         for source, end in zip(json.loads(progress.json)["sources"], ends, strict=True)
@@ -161,12 +161,11 @@ def _moved_on(query: Any, last: int) -> bool:
     """
     if query.lastProgress["batchId"] > last:
         return True
-    number, _ = _batch(query)
     status = query.status
-    return bool(status["message"] == NOTHING_TO_DO or (number > last and status["isDataAvailable"]))
+    return bool(status["message"] == NOTHING_TO_DO or (_batch(query) > last and status["isDataAvailable"]))
 
 
-def _batch(query: Any) -> tuple[int, list[Any]]:
+def _batch(query: Any) -> int:
     return newest_batch(query._jsq.streamingQuery())
 
 

@@ -65,6 +65,20 @@ def test_one_batch_or_a_batch_that_takes_all_rows_is_not_enough(tmp_path: Path) 
     assert seen.first_batches is None
 
 
+def test_first_batch_that_runs_for_long_is_named(tmp_path: Path) -> None:
+    app = App(slots=1)
+    rows = [replace(row, backlog_rows=None, source_end=None) for row in app.running(640, 50.0)]
+    assert {row.batch_id for row in rows} == {-1}
+    signals = collected(tmp_path, rows)
+    assert signals.apps[0].first_batch_s == 640
+    for settling in (True, False):
+        proposal, _ = create("conttune", {}).propose(replace(signals, settling=settling), deployment(1), {})
+        assert (proposal.changes, proposal.reason_code) == ((), "first_batch")
+        assert "has been running for 640 s" in proposal.sentence
+    ended = collected(tmp_path / "later", [*rows, app.batch(50.0), *app.running(40, 50.0)])
+    assert ended.apps[0].first_batch_s is None
+
+
 def test_first_batches_are_those_at_the_present_slots() -> None:
     rows = launched(4)
     assert first_batches(history([*rows[:3], replace(rows[3], slots=2)])) is None

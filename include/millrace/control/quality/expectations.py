@@ -17,7 +17,7 @@ BATCH_REQUIRED = ("time", "app", "query", "generation", "epoch", "batch_id", "sl
 BATCH_RANGES: dict[str, tuple[float | None, float | None]] = {
     "generation": (1, None),
     "epoch": (0, None),
-    "batch_id": (0, None),
+    "batch_id": (-1, None),
     "slots": (1, 4096),
     "rows_in": (0, None),
     "rows_out": (0, None),

@@ -38,7 +38,7 @@ from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.query_log import committed_batch, newest_batch, source_names
+from millrace.runtime.telemetry.query_log import committed_batch, ends_of, newest_batch, source_names
 from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
 from millrace.runtime.telemetry.sink import sink_name
 from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
@@ -175,7 +175,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
     def _idle(self, query_id: str, run_id: str) -> None:
         run = self._run(query_id, run_id)
         if run.last is None:
-            self._resume(run, query_id)
+            self._resume(run)
         if run.last is None or time.monotonic() - run.marked_at < self._writer.interval_s:
             return
         position = self._positions(run).at_rest(run.sources)
@@ -189,22 +189,26 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
             return
         run.active_at = now if run.active_at is None else run.active_at
         ran_s, rested_s = now - run.active_at, now - max(run.marked_at, run.looked_at)
-        if run.last is None or min(ran_s, rested_s) < self._writer.interval_s or is_real_time(run.query):
+        if min(ran_s, rested_s) < self._writer.interval_s or is_real_time(run.query):
             return
         run.looked_at = now  # not once per second: a check lists the checkpoint's log and reads the source's
-        if newest_batch(run.query)[0] != run.last.batch_id + 1:
+        newest = newest_batch(run.query)
+        if run.last is None and newest > committed_batch(run.query):
+            self._resume(run)
+        if run.last is None or newest != run.last.batch_id + 1:
             return  # the next batch is being planned, or the event of the last one is still to come
         position, moment = self._positions(run).at_rest(run.sources), datetime.now(UTC)
         if position.basis is not ArrivalBasis.COUNTED:
-            return  # other sources report arrivals when a batch is planned
+            if run.last.durations_ms:
+                return  # other sources report arrivals when a batch is planned
+            position = UNKNOWN  # a run's first batch is reported anyway: nothing else shows that the query works
         rate = rate_since(run.last, position.end, moment)
         risen = has_risen(rate, run.rate)
         overdue = is_overdue(ran_s, max(run.last.duration_s, self._writer.interval_s))
         # a batch that has just ended gets its own row, which may be older
         if (risen or overdue) and committed_batch(run.query) == run.last.batch_id:
             run.rate = rate if risen else run.rate
-            query_id = str(run.query.id().toString())
-            self._mark(run, run.last, query_id, position, {RUNNING: round(1000 * ran_s)}, moment)
+            self._mark(run, run.last, _id(run.query), position, {RUNNING: round(1000 * ran_s)}, moment)
 
     def _arrival(self, run_id: str, run: _Run) -> None:
         """Pass on the rows in a run's sources, once per second while the agent acts on arrivals."""
@@ -231,18 +235,25 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         run.marked_at = time.monotonic()
         self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
 
-    def _resume(self, run: _Run, query_id: str) -> None:
-        """Take a query's position from its log: a query that starts on a silent source has no batch to read it from."""
+    def _resume(self, run: _Run) -> None:
+        """Take a query's position from its logs: before a run's first batch ends, there is no event to read it from.
+
+        Before the first batch of all, the position is that before batch 0: it is numbered -1 and ends nowhere.
+        """
         if run.query is None:
             return
-        number, ends = newest_batch(run.query)
-        if number < 0:
-            return
-        named = zip(source_names(run.query), ends, strict=True)
-        run.sources = tuple({"description": source, "endOffset": end} for source, end in named)
-        name = run.query.name()
+        number = committed_batch(run.query)
+        names = source_names(run.query)
+        ends = ends_of(run.query, number) if number >= 0 else [None] * len(names)
+        run.sources = tuple({"description": name, "endOffset": end} for name, end in zip(names, ends, strict=True))
         now = datetime.now(UTC).isoformat()
-        facts = {"id": query_id, "name": name, "batchId": number, "timestamp": now, "sources": run.sources}
+        facts = {
+            "id": _id(run.query),
+            "name": run.query.name(),
+            "batchId": number,
+            "timestamp": now,
+            "sources": run.sources,
+        }
         row = batches.batch_metrics(facts, self.identity, UNKNOWN, (), None)
         run.last = replace(row, trigger_s=self._trigger_s(run), sink=self._sink(run), limits=self._limits(run))
 
@@ -287,7 +298,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     def _kept_of(self, query: Any) -> dict[Any, Any]:
         """Return what a query's sources keep over all its runs; only the newest queries are kept."""
-        kept = self._kept.setdefault(str(query.id().toString()), {})
+        kept = self._kept.setdefault(_id(query), {})
         while len(self._kept) > QUERIES_COUNTED:
             del self._kept[next(iter(self._kept))]
         return kept
@@ -305,6 +316,11 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
                 self._reported.add(what)
                 LOG.warning("Telemetry could not measure %s; the stream continues: %s", what, error)
             return None
+
+
+def _id(query: Any) -> str:
+    """Return a query's id, which all its runs have in common."""
+    return str(query.id().toString())
 
 
 def _is_active(query: Any) -> bool:

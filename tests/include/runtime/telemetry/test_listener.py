@@ -269,6 +269,37 @@ def test_long_batch_reports_arrivals_while_it_runs(
     assert sum(b.rows_in for b in ended) == 90 and ended[-1].backlog_rows == 0
 
 
+@pytest.mark.parametrize("of_all", [True, False], ids=["of the query", "of the driver"])
+def test_first_batch_is_reported_while_it_runs(
+    spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any], of_all: bool
+) -> None:
+    feed.append(20, files=2)
+    if not of_all:
+        start(generation=1)
+        drain(stream(spark, tmp_path, 4), tmp_path)
+        feed.append(30, files=2)
+    lake, let_go = tmp_path / "lake of the driver", tmp_path / "let go"
+    telemetry = start(generation=2, lake=lake)
+
+    def long(frame: Any, number: int) -> None:
+        frame.count()
+        while not let_go.exists():
+            time.sleep(0.1)
+
+    writer = stream(spark, tmp_path, 4).writeStream.foreachBatch(long).queryName("q")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint-q")).start()
+    until(lambda: telemetry.flush() and batches(lake), "a marker of the running batch")
+    let_go.touch()
+    until(lambda: telemetry.flush() and [b for b in batches(lake) if b.rows_in], "the batch")
+    query.stop()
+    marker, *_, batch = batches(lake)
+    waiting = (None, None) if of_all else (30, marker.source_end)
+    assert marker.durations_ms[RUNNING] >= 2000 and marker.batch_id == batch.batch_id - 1
+    assert (marker.rows_in, marker.backlog_rows, marker.source_end) == (0, *waiting)
+    assert of_all or marker.source_end == batch.source_end
+    assert batch.rows_in == (20 if of_all else 30)
+
+
 def test_successor_on_a_silent_source_marks_it_without_a_batch(
     spark: Any, tmp_path: Path, feed: Feed, start: Callable[..., Any]
 ) -> None:
