@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.batch_limits import OPTIONS
+from millrace.model.contingency import rate_text
 from millrace.model.deployment import BATCH_LIMIT, AppDeployment
 from millrace.model.gain import SUSTAINABLE
 from millrace.model.signals import AppSignals, Capacity, Objective
@@ -140,18 +141,14 @@ def _sentence(
     app: AppSignals, need: Need, steps: tuple[Change, ...], period_s: float, *, acts: bool, tuned: bool
 ) -> str:
     slots = f"{app.slots} slot{'s' * (app.slots != 1)}"
-    gain = f"{slots} can then sustain {_number(need.then)} rows/s instead of {_number(need.now)}"
+    gain = f"{slots} can then sustain {rate_text(need.then)} rows/s instead of {rate_text(need.now)}"
     if not steps:
         options = f"{', '.join(OPTIONS[:-1])} or {OPTIONS[-1]} of the source"
         return f"Let batches hold {need.rows:,} rows instead of {app.batch_rows_limit:,} ({options}): {gain}."
     if acts:
-        arrival = arrival_phrase(app.arrival_basis, _number(app.arrival_rows_per_s or 0.0), period_s)
+        arrival = arrival_phrase(app.arrival_basis, rate_text(app.arrival_rows_per_s or 0.0), period_s)
         return f"{arrival}, too much for batches of {app.batch_rows_limit:,} rows; {gain}. A restart applies it."
-    raised = " and ".join(f"{c.operator} from {c.before:,} to {c.value:,}" for c in steps)
+    raised = " and ".join(f"{c.name} from {c.before:,} to {c.value:,}" for c in steps)
     if tuned:
         return f"Raising {raised} would help: {gain}. Millrace does so if the next evaluation finds the same."
     return f"Raise {raised}: {gain}."
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"

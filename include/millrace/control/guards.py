@@ -9,7 +9,7 @@ were not asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from millrace.control.change_results import since_s
@@ -21,6 +21,7 @@ from millrace.model.decision import GuardOutcome, Outcome
 from millrace.model.deployment import Deployment
 from millrace.model.failure import in_sentence
 from millrace.model.quiet_hours import quiet_span
+from millrace.model.signals import AppSignals
 
 BACK_OFF_S, LONGEST_BACK_OFF_S = 300.0, 3600.0
 """First and longest wait before content that failed is tried again, to prevent a restart storm."""
@@ -150,11 +151,8 @@ def quiet_hours(context: GuardContext, target: Deployment) -> str | None:
 
 def running_tasks(context: GuardContext, target: Deployment) -> str | None:
     """Keep slots for all tasks of queries in real-time mode; with fewer, such a query stands still."""
-    for app in context.signals.apps if context.signals is not None else ():
-        present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
-        if app.running_tasks is None or present is None or wanted is None or wanted.slots >= present.slots:
-            continue
-        if wanted.slots < app.running_tasks or not app.running_tasks:
+    for app in _losing_slots(context, target):
+        if app.running_tasks is not None and (target.apps[app.app].slots < app.running_tasks or not app.running_tasks):
             return (
                 f"{app.app} runs {app.running_tasks or 'its'} tasks all the time in real-time mode: each needs a slot"
             )
@@ -164,13 +162,18 @@ def running_tasks(context: GuardContext, target: Deployment) -> str | None:
 def garbage_collection(context: GuardContext, target: Deployment) -> str | None:
     """Keep slots while executors are short of memory: on fewer of them, each would hold more state."""
     most = context.limits.max_gc_ratio
-    for app in context.signals.apps if context.signals is not None else ():
-        present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
-        if app.gc_ratio is None or app.gc_ratio <= most or present is None or present.executor is None:
-            continue
-        if wanted is not None and wanted.slots < present.slots:
+    for app in _losing_slots(context, target):
+        if app.gc_ratio is not None and app.gc_ratio > most and context.current.apps[app.app].executor is not None:
             return f"{app.app}: {app.gc_ratio:.0%} of the tasks' time is garbage collection; allowed: {most:.0%}"
     return None
+
+
+def _losing_slots(context: GuardContext, target: Deployment) -> Iterator[AppSignals]:
+    """Yield what was measured of each app that would have fewer slots."""
+    for app in context.signals.apps if context.signals is not None else ():
+        present, wanted = context.current.apps.get(app.app), target.apps.get(app.app)
+        if present is not None and wanted is not None and wanted.slots < present.slots:
+            yield app
 
 
 def roll_back(context: GuardContext, target: Deployment) -> str | None:

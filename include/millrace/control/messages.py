@@ -14,17 +14,7 @@ from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
-from millrace.model.deployment import (
-    BATCH_LIMIT,
-    INGEST,
-    JOIN_FIELDS,
-    LIVE,
-    PARTITION_MAP,
-    PLACEMENT,
-    Change,
-    Deployment,
-    node_name,
-)
+from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment, node_name
 from millrace.model.failure import in_sentence, reason
 from millrace.model.placement import DRAINING, PLACEMENT_FIRST
 from millrace.model.signals import AppSignals, Signals
@@ -243,8 +233,7 @@ def _steps(changes: Iterable[Change]) -> list[str]:
 
 
 def _step(change: Change) -> str:
-    name = change.operator if change.field == BATCH_LIMIT else change.field
-    return f"{name} {_short(change.before)} -> {_short(change.value)}"
+    return f"{change.name} {_short(change.before)} -> {_short(change.value)}"
 
 
 def _short(value: float) -> str:

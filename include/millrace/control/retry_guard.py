@@ -9,7 +9,7 @@ from millrace.control.change_results import dead_drivers
 from millrace.control.guard_context import GuardContext
 from millrace.control.roll_back import DIED, GAIN_MISSED, HELD_FROM, HELD_TO
 from millrace.model.decision import Decision
-from millrace.model.deployment import BATCH_LIMIT, PLACEMENT, SLOTS, AppDeployment, Change, Deployment
+from millrace.model.deployment import PLACEMENT, SLOTS, AppDeployment, Change, Deployment
 
 
 def objection(context: GuardContext, target: Deployment) -> str | None:
@@ -80,13 +80,9 @@ def _was_better(decision: Decision, tried: tuple[Change, ...], context: GuardCon
 
 def _told(decision: Decision, tried: tuple[Change, ...]) -> str:
     step = next((step for step in tried if step.field != PLACEMENT), None)
-    what = "this placement" if step is None else f"{_name(step)} {step.before:g} -> {step.value:g}"
+    what = "this placement" if step is None else f"{step.name} {step.before:g} -> {step.value:g}"
     why = f"{tried[0].app}: {what} was rolled back at {decision.time:%H:%M} UTC"
     low, high = decision.predicted.get(HELD_FROM), decision.predicted.get(HELD_TO)
     if low is None or high is None:
         return f"{why}; it is not tried again until the app itself changes"
     return f"{why}; it is not tried again until the arrival rate leaves {low:,.0f} to {high:,.0f} rows/s"
-
-
-def _name(step: Change) -> str | None:
-    return step.operator if step.field == BATCH_LIMIT else step.field

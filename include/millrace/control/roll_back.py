@@ -267,7 +267,7 @@ def _told(trial: Trial) -> str:
     if step is not None:
         return f"the step from {step.before:g} to {step.value:g} slots"
     if trial.batches:
-        return "the step of " + ", ".join(f"{s.operator} from {s.before:,} to {s.value:,}" for s in trial.batches)
+        return "the step of " + ", ".join(f"{s.name} from {s.before:,} to {s.value:,}" for s in trial.batches)
     fields = sorted({step.field for step in trial.steps})
     return f"the change of {', '.join(fields)}"
 

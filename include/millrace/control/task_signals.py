@@ -52,14 +52,19 @@ def slot_busy_ratio(history: History) -> float | None:
     timed = [(b, share) for b, share in inside if any(o.useful_s is not None for o in b.operators)]
     if not timed:
         return None
-    busy_s = sum(share * sum(o.useful_s or 0.0 for o in b.operators) / b.slots for b, share in timed)
+    busy_s = sum(share * _tasks_s(b) / b.slots for b, share in timed)
     return min(1.0, max(0.0, busy_s / history.period_s))
 
 
 def gc_ratio(batches: Sequence[BatchMetrics]) -> float | None:
     """Return the share of the tasks' time that garbage collection took; None if no batch reports both."""
-    timed = [(b.gc_s, s) for b in batches if b.gc_s is not None and (s := sum(o.useful_s or 0.0 for o in b.operators))]
+    timed = [(b.gc_s, s) for b in batches if b.gc_s is not None and (s := _tasks_s(b))]
     return min(1.0, sum(gc_s for gc_s, _ in timed) / sum(s for _, s in timed)) if timed else None
+
+
+def _tasks_s(batch: BatchMetrics) -> float:
+    """Return the time of a batch's tasks, seconds in all; 0 if it is unknown."""
+    return sum(operator.useful_s or 0.0 for operator in batch.operators)
 
 
 def _operator(name: str, parts: Sequence[tuple[OperatorBatch, int]], period_s: float) -> OperatorSignals:

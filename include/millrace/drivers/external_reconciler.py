@@ -146,7 +146,7 @@ class ExternalReconciler:
         return [self._log.end(entry, Outcome.READY)]
 
     def _take_slots(self, deployment: Deployment, beat: Heartbeat) -> None:
-        """Let the Deployment say how many slots a driver has that cannot change them: advice is based on it."""
+        """Note in the Deployment the slots of a driver that cannot change them: advice is based on it."""
         name, slots = self._pipeline, beat.driver.slots
         app = deployment.apps[name]
         if app.slots == slots:

@@ -49,8 +49,7 @@ def settings_of(app: AppDeployment) -> dict[str, str]:
     of_executors = {}
     if app.executor is not None:
         of_executors = {EXECUTOR_CORES: str(app.executor.cores), EXECUTOR_MEMORY: f"{app.executor.memory_mb}m"}
-    conf = app.submit.get("conf")
-    own = {str(k): str(v) for k, v in conf.items()} if isinstance(conf, Mapping) else {}
+    own = {str(name): str(value) for name, value in app.conf.items()}
     return {**own, DRIVER_MEMORY: f"{app.memory_mb}m", **of_executors}
 
 

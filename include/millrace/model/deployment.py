@@ -68,6 +68,11 @@ class Change:
     partition: int | None = None
     key_map: KeyMap | None = None
 
+    @property
+    def name(self) -> str:
+        """What changes, for a person: the field, or the option of the source if that says more."""
+        return self.operator if self.field == BATCH_LIMIT and self.operator else self.field
+
 
 @dataclass(frozen=True)
 class ExecutorSize:
@@ -131,21 +136,22 @@ class AppDeployment:
     @property
     def task_cpus(self) -> int:
         """Cores per task."""
-        return task_cpus(self._conf)
+        return task_cpus(self.conf)
 
     @property
     def slots_per_executor(self) -> int:
         """Tasks that one executor runs at once, >= 1; 1 without a cluster."""
-        return 1 if self.executor is None else tasks_at_once(self.executor.cores, self._conf)
+        return 1 if self.executor is None else tasks_at_once(self.executor.cores, self.conf)
 
     @property
-    def _conf(self) -> Mapping[str, object]:
+    def conf(self) -> Mapping[str, object]:
+        """Spark's settings from the spec, by name."""
         conf = self.submit.get("conf")
         return conf if isinstance(conf, Mapping) else {}
 
     def tasks_on(self, cores: int | None) -> int:
         """Return the tasks that an executor with this many cores runs at once; None stands for the usual cores."""
-        return self.slots_per_executor if cores is None else tasks_at_once(cores, self._conf)
+        return self.slots_per_executor if cores is None else tasks_at_once(cores, self.conf)
 
     @property
     def restart_content(self) -> AppDeployment:

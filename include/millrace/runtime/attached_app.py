@@ -13,6 +13,7 @@ from millrace.model.attached_driver import DRIVER_MEMORY, EXECUTOR_CORES, EXECUT
 from millrace.model.deployment import AppDeployment, ExecutorSize
 from millrace.model.submit_conf import TASK_CPUS, tasks_at_once
 from millrace.runtime.agent.allocation import Allocation
+from millrace.runtime.agent.kubernetes_pods import NAMESPACE
 from millrace.runtime.agent.placement import StatePlacement
 from millrace.runtime.spark_versions import is_missing, lacks
 
@@ -33,7 +34,6 @@ DEFAULTS = {EXECUTOR_MEMORY: "1g", DRIVER_MEMORY: "1g"}
 """Spark's own defaults of the settings that a heartbeat reports."""
 APPLICATION_LABEL = "spark.kubernetes.driver.label.sparkoperator.k8s.io/app-name"
 """Set by the Spark operator."""
-NAMESPACE = "spark.kubernetes.namespace"
 SECRET = re.compile(r"(?i)secret|password|token|access\.?key|credential")
 """Names of settings whose values are never reported."""
 
@@ -82,8 +82,9 @@ class AttachedApp:
         """Tasks that can run at once now."""
         if self._allocation is None:
             return max(1, int(self._context.defaultParallelism))
-        conf = {TASK_CPUS: self._conf.get(TASK_CPUS, "1")}
-        return sum(tasks_at_once(executor.cores or self.cores, conf) for executor in self._allocation.registered())
+        return sum(
+            tasks_at_once(executor.cores or self.cores, self._task_conf) for executor in self._allocation.registered()
+        )
 
     def settings(self, names: Iterable[str]) -> dict[str, str]:
         """Return settings by name; those that are not set have Spark's default, or an empty text."""
@@ -93,9 +94,12 @@ class AttachedApp:
     def content(self, wanted: AppDeployment) -> AppDeployment:
         """Return a Deployment's content as far as this driver has it: with the size of its own executors."""
         memory_kib = kib(self._conf.get(EXECUTOR_MEMORY, DEFAULTS[EXECUTOR_MEMORY])) or 0
-        conf = {TASK_CPUS: self._conf.get(TASK_CPUS, "1")}
         size = ExecutorSize(self.cores, memory_kib >> 10)
-        return replace(wanted, executor=size, submit={**wanted.submit, "conf": conf})
+        return replace(wanted, executor=size, submit={**wanted.submit, "conf": self._task_conf})
+
+    @property
+    def _task_conf(self) -> dict[str, str]:
+        return {TASK_CPUS: self._conf.get(TASK_CPUS, "1")}
 
     def unable(self) -> str:
         """Return why its executors cannot be changed, as a sentence; empty if they can."""

@@ -191,7 +191,7 @@ class ExecutorAgent:
         app = None if newest is None or not newest.running else newest.apps.get(self._app)
         if newest is None or app is None:
             return
-        if not self._launched:  # nobody else follows the parts that need no restart
+        if not self._launched:  # a restart by Millrace never follows: take over what needs none
             app = replace(self._content, slots=app.slots, placement=app.placement)
         # any other content needs a new driver, which the reconciler starts
         if app.restart_content == self._content.restart_content:

@@ -183,6 +183,6 @@ def _message(error: Exception) -> str:
         cause = None if raised is None else raised.getCause()
         if cause is not None:
             return str(cause.getMessage() or cause.getClass().getSimpleName())[:MOST_CHARACTERS]
-    except Exception:
+    except Exception:  # the JVM is gone, too: the first error says more
         return reason(error)
     return reason(error).rstrip(".")[:MOST_CHARACTERS]

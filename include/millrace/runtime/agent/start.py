@@ -120,6 +120,6 @@ def _look(spark: SparkSession) -> Look:
         return lambda registered, wanted: None
     try:
         return Shortages(KubernetesPods(spark)).look
-    except Exception as error:  # a version that nobody has tried: executors are changed without it
+    except Exception as error:  # an untested version: executors are changed without it
         LOG.warning("Spark %s does not say why pods are missing: %s", spark.version, reason(error))
         return lambda registered, wanted: None
