@@ -63,6 +63,10 @@ def add_tasks(spec: PipelineSpec, *, form: bool = True) -> XComArg:
 
         with as_airflow():
             reconciler = reconciler_for(spec, control_tables(), airflow_secret)
-            return report_changes(reconciler.reconcile(), reconciler.problem())
+            changes, problem = reconciler.reconcile(), reconciler.problem()
+            if not spec.submit.is_external:
+                return report_changes(changes, problem)
+            # others start its driver, perhaps later: the launch has done its part
+            return [*report_changes(changes, None), *filter(None, [problem])]
 
     return reconcile(deploy())

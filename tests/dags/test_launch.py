@@ -32,6 +32,14 @@ def test_launch_of_a_stopped_pipeline_starts_no_driver(lake: Lake, millrace_home
     assert not list((millrace_home / "run").rglob("generation-*.json"))
 
 
+def test_launch_succeeds_before_others_start_the_driver(lake: Lake, tmp_path: Path) -> None:
+    spec = tmp_path / "specs" / "tiny.yaml"
+    spec.write_text("name: tiny\nsubmit: {launcher: external}\nslots: {min: 1, max: 4, start: 1}\n")
+    assert run("launch_tiny") == ("success", {"deploy": "success", "reconcile": "success"})
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None and newest.running
+
+
 def test_launch_cannot_stop_a_pipeline_that_was_never_launched(lake: Lake) -> None:
     assert run("launch_tiny", {"running": False}) == ("failed", {"deploy": "failed", "reconcile": "upstream_failed"})
     assert DeploymentStore(lake).latest("tiny") is None

@@ -101,7 +101,7 @@ class ExternalReconciler:
         last = self._newest()
         if last is None:
             return (
-                f"{name} does not run: no driver has attached within a day. Start it where you start Spark, with "
+                f"{name} waits for a driver. Start it where you start Spark, with "
                 f'millrace.attach(spark, "{name}", lake="{self._tables.lake.location.uri}") in its script.'
             )
         age_s = last.age_s(self._clock())

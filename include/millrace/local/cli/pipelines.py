@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.table import Table
 
 from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
+
+if TYPE_CHECKING:
+    from millrace.model.spec import PipelineSpec
 
 KINDS = ("launch", "adapt", "profile")
 ADAPTING = ("approve", "adapt")
@@ -70,7 +73,19 @@ def trigger(
     if slots is not None or app is not None:
         app = spec.app_named(app).app if spec.apps else app
     options = {"--slots": slots, "--app": app, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
-    return _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
+    code = _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
+    if what == "launch" and spec.submit.is_external and not (code or no_wait):
+        _print_next_step(spec)
+    return code
+
+
+def _print_next_step(spec: PipelineSpec) -> None:
+    """Print what a person has to do for a driver that Millrace does not start."""
+    from millrace.wiring import control_tables, reconciler_for
+
+    step = reconciler_for(spec, control_tables()).problem()
+    if step is not None:
+        click.echo(step)
 
 
 def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
