@@ -61,8 +61,8 @@ def test_evaluation_in_a_dag_of_ones_own_decides_and_the_tasks_after_it_run(
     overloaded(lake)
     state, tasks = run("nightly", folder=own_dag(own, ", launch=False"))
     assert state == "success"
-    assert {name: tasks[name] for name in ("load", "tiny.decide", "tiny.done", "publish")} == dict.fromkeys(
-        ("load", "tiny.decide", "tiny.done", "publish"), "success"
+    assert {name: tasks[name] for name in ("load", "tiny.evaluate", "tiny.done", "publish")} == dict.fromkeys(
+        ("load", "tiny.evaluate", "tiny.done", "publish"), "success"
     )
     assert tasks["tiny.apply"] == tasks["tiny.ask"] == "skipped"
     decision = DecisionStore(lake).last("tiny")
@@ -75,7 +75,7 @@ def test_change_that_needs_approval_is_asked_for_in_the_pipelines_dag(lake: Lake
     launched(lake)
     overloaded(lake)
     _, tasks = run("nightly", folder=own_dag(own, ", launch=False, group_id='size'"))
-    assert (tasks["size.apply"], tasks["size.decide"]) == ("skipped", "success")
+    assert (tasks["size.apply"], tasks["size.evaluate"]) == ("skipped", "success")
     assert tasks["size.ask"] != "skipped"
 
 
@@ -93,6 +93,6 @@ def test_launch_comes_before_the_evaluation(lake: Lake, own: Path) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
     dag = DagBag(own_dag(own)).dags["nightly"]
-    assert dag.get_task("tiny.observe").upstream_task_ids == {"tiny.reconcile"}
+    assert dag.get_task("tiny.evaluate").upstream_task_ids == {"tiny.reconcile"}
     assert dag.get_task("tiny.deploy").upstream_task_ids == {"load"}
     assert dag.get_task("publish").upstream_task_ids == {"tiny.done"}

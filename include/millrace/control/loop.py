@@ -33,6 +33,8 @@ from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
 
 NOT_JUDGED = GateResult(True, sentence="not judged")
+UNFINISHED = timedelta(minutes=10)
+"""Age up to which a Decision that nobody acted on is taken up again."""
 
 
 class Gate(Protocol):
@@ -118,6 +120,17 @@ class ControlLoop:
         # a change is logged once it is on its way
         advice = decision.action not in CARRIED_OUT and any(p.planned for p in decision.proposals)
         return self._log(decision) if advice or decision.action is Action.AWAIT else decision
+
+    def unfinished(self) -> Decision | None:
+        """Return the newest Decision if it was recorded by an evaluation that was killed before it was acted on.
+
+        Its telemetry counts as evaluated, so nothing else would act on it before more is committed.
+        """
+        last, current = self.tables.decisions.last(self.spec.name), self.tables.deployments.latest(self.spec.name)
+        if last is None or current is None or last.action not in (*CARRIED_OUT, Action.AWAIT):
+            return None
+        is_recent = self.clock() - last.time < UNFINISHED
+        return last if is_recent and last.base_version == current.version and not self._is_on_record(last) else None
 
     def commit(self, decision: Decision, request: Request = NO_REQUEST) -> str | None:
         """Commit the version of a change that needs no approval; agents carry it out before :meth:`apply` is called.

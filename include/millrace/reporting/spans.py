@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millrace.model.decision import Decision, Reconfiguration
+from millrace.evaluator.outcome import EvaluationOutcome
+from millrace.model.decision import Reconfiguration
 
 
-def describe_decision(decision: Decision) -> None:
-    """Describe a Decision on the task's span."""
+def describe_outcome(outcome: EvaluationOutcome) -> None:
+    """Describe an evaluation's Decision on the span of its task or trigger; nothing if there is none."""
     from opentelemetry import trace
 
+    if not outcome.decision_id:
+        return
     trace.get_current_span().set_attributes(
         {
-            "millrace.pipeline": decision.pipeline,
-            "millrace.decision_id": decision.decision_id,
-            "millrace.action": decision.action.value,
-            "millrace.reason": decision.reason_code,
-            "millrace.sentence": decision.sentence,
+            "millrace.pipeline": outcome.pipeline,
+            "millrace.decision_id": outcome.decision_id,
+            "millrace.action": outcome.action,
+            "millrace.reason": outcome.reason,
+            "millrace.sentence": outcome.sentence,
         }
     )
 

@@ -1,0 +1,1 @@
+"""One evaluation of a pipeline, in this process or in one that is forked for it."""

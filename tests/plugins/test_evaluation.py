@@ -1,0 +1,114 @@
+"""Evaluations in the triggerer: most end there, and each runs in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from airflow.triggers.base import TaskSkippedEvent, TriggerEvent
+
+from millrace.evaluator import processes
+from millrace.evaluator.outcome import EvaluationOutcome, State
+from millrace.lake.decisions import DecisionStore
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+from millrace.model.codec import from_plain
+from millrace.plugins.evaluation import NOTHING, EvaluationTrigger
+from tests.dags.runs import launched, overloaded
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+
+
+@pytest.fixture
+def lake(millrace_home: Path) -> Lake:
+    return Lake(millrace_home / "lake")
+
+
+@pytest.fixture(autouse=True)
+def own_processes(millrace_home: Path) -> Iterator[None]:
+    """Give each test a process to fork that has the test's environment."""
+    yield
+    processes._turns.cache_clear()
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+def fired(pipeline: str = "tiny", asked: str = NOTHING) -> TriggerEvent:
+    async def first() -> TriggerEvent:
+        return await anext(EvaluationTrigger(pipeline, asked).run())
+
+    return asyncio.run(first())
+
+
+def test_evaluation_that_changes_nothing_skips_the_task_in_the_triggerer(lake: Lake) -> None:
+    event = fired()
+    decision = DecisionStore(lake).last("tiny")
+    assert isinstance(event, TaskSkippedEvent) and event.xcoms is not None and decision is not None
+    assert (event.xcoms["decision_id"], event.xcoms["due"]) == (decision.decision_id, None)
+
+
+def test_change_is_committed_and_continues_on_a_worker(lake: Lake) -> None:
+    base = launched(lake)
+    overloaded(lake)
+    event = fired()
+    assert not isinstance(event, TaskSkippedEvent)
+    outcome = from_plain(EvaluationOutcome, json.loads(json.dumps(event.payload)))
+    newest = DeploymentStore(lake).latest("tiny")
+    assert newest is not None and newest.version == base.version + 1
+    assert outcome.due == outcome.decision_id == newest.decision_id
+    assert isinstance(fired(), TaskSkippedEvent), "nothing is new"
+
+
+def test_request_of_a_person_counts(lake: Lake) -> None:
+    launched(lake)
+    event = fired(asked=json.dumps({"conf": {"slots": 4}, "user": "ada"}))
+    outcome = from_plain(EvaluationOutcome, event.payload)
+    assert outcome.due is not None and "ada" in outcome.sentence
+
+
+def test_unknown_pipeline_is_a_problem_for_a_worker_to_report(lake: Lake) -> None:
+    outcome = from_plain(EvaluationOutcome, fired("nowhere").payload)
+    assert outcome.state is State.PROBLEM and "nowhere" in outcome.sentence
+
+
+def answer_or_hang(answer: Connection, pipeline: str, asked: str) -> None:
+    """Stand for the function that runs in the process."""
+    if pipeline == "stuck":
+        time.sleep(3600)
+    answer.send(EvaluationOutcome(State.NOT_DUE, asked, pipeline))
+
+
+def test_evaluations_that_hang_keep_no_other_waiting_and_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(processes, "_answer", answer_or_hang)
+
+    async def race() -> list[object]:
+        hanging = [asyncio.create_task(processes.evaluated("stuck", NOTHING)) for _ in range(5)]
+        outcome = await processes.evaluated("other", NOTHING)
+        assert outcome.state is State.NOT_DUE
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        return list(multiprocessing.active_children())
+
+    assert asyncio.run(race()) == []
+
+
+def die(answer: Connection, pipeline: str, asked: str) -> None:
+    """Stand for the function that runs in the process, and crash."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_evaluation_whose_process_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_answer", die)
+    outcome = asyncio.run(processes.evaluated("tiny", NOTHING))
+    assert (outcome.state, outcome.pipeline) == (State.ERROR, "tiny")
