@@ -15,8 +15,9 @@ from millrace.plugins.outcomes import as_airflow, report_changes
 from millrace.wiring import drivers_here, lake_uri
 
 DOC = """
-Starts or stops drivers until they match each pipeline's newest Deployment, with a back-off, and sends due alerts.
-A task fails while its pipeline does not run as it should; its log says why.
+Starts or stops drivers until they match each pipeline's newest Deployment, with a back-off, and sends due alerts. A
+pipeline that runs as it should has no task of its own. The others do, which fail while they do not run as they should;
+their logs say why.
 """
 PATIENCE_S = 5.0
 """How long a run watches a start. The start continues on its own; the next run completes it."""
@@ -45,16 +46,23 @@ with DAG(
     **dag_settings("reconcile"),
 ):
 
-    @task(retries=0)
-    def launched() -> list[str]:
-        """Return the launched pipelines that are not detached."""
+    @task(retries=0, execution_timeout=timedelta(minutes=5))
+    def unsettled() -> list[str]:
+        """Take the next step of every launched pipeline, and return those that need a task of their own."""
+        from millrace.plugins.outcomes import is_settled
         from millrace.wiring import control_tables
 
         specs, _ = load_all()
         with as_airflow():
-            # includes running pipelines with an unreadable spec, so that they fail visibly
-            latest = control_tables().deployments.all_latest()
-            return [d.pipeline for d in latest if not d.detached and (d.running or d.pipeline in specs)]
+            tables = control_tables()
+            latest = [d for d in tables.deployments.all_latest() if not d.detached]
+            return [
+                d.pipeline
+                for d in latest
+                # a running pipeline with an unreadable spec gets a task, which fails visibly
+                if (d.pipeline in specs and not is_settled(specs[d.pipeline], tables))
+                or (d.pipeline not in specs and d.running)
+            ]
 
     @task(
         retries=0,
@@ -104,6 +112,6 @@ with DAG(
                 tables.alerts.record(alerts)
             return [alert.sentence for alert in alerts]
 
-    healed = reconcile.expand(pipeline=launched())
+    healed = reconcile.expand(pipeline=unsettled())
     if alerting := [spec.name for spec in load_all()[0].values() if spec.alerts]:
         healed >> alert.expand(pipeline=alerting)

@@ -14,9 +14,9 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.triggers.base import BaseTrigger, StartTriggerArgs, TaskSkippedEvent, TriggerEvent
 
-from millrace.evaluator.outcome import EvaluationOutcome, State
 from millrace.model.codec import from_plain, to_plain
 from millrace.model.decision import Action
+from millrace.model.evaluation_outcome import EvaluationOutcome, State
 from millrace.reporting.spans import describe_outcome
 
 ASKED = '{{ {"conf": dag_run.conf or {}, "user": dag_run.triggering_user_name} | tojson }}'

@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.errors import MillraceError, NotReady, Settled
+from millrace.plugins.airflow_secrets import airflow_secret
+
+if TYPE_CHECKING:
+    from millrace.lake.control_tables import ControlTables
+    from millrace.model.spec import PipelineSpec
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +56,27 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
     if any(_given_up(change) for change in changes) or _ended_badly(changes):
         raise AirflowFailException("; ".join(sentences))
     return sentences
+
+
+def is_settled(spec: PipelineSpec, tables: ControlTables) -> bool:
+    """Take a pipeline's next step without waiting, and return whether nothing is left to do or to report.
+
+    Args:
+        spec: The pipeline.
+        tables: The control tables.
+    """
+    from millrace.wiring import query_failures, reconciler_for
+
+    try:
+        reconciler = reconciler_for(spec, tables, airflow_secret)
+        changes = reconciler.reconcile(wait_s=0, patience_s=0)
+        if changes:
+            report_changes(changes, None)
+        is_under_way = any(change.outcome is Outcome.OPEN for change in changes)
+        return not (is_under_way or reconciler.problem() or query_failures(spec.name, list(spec.app_specs)))
+    except Exception as error:  # its own task meets and reports it
+        log.info("%s: %s", spec.name, error)
+        return False
 
 
 def _given_up(change: Reconfiguration) -> bool:

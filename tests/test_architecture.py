@@ -41,7 +41,11 @@ MAY_IMPORT = {
         *("millrace.model", "millrace.lake", "millrace.control", "millrace.fleet", "millrace.run_folder"),
     },
     "millrace.run": {"millrace", "millrace.runtime"},
-    "millrace.wiring": {*INSIDE - {"millrace.local"}, OPTIMIZERS},
+    "millrace.wiring": {*INSIDE - {"millrace.local", "millrace.evaluator"}, OPTIMIZERS},
+    "millrace.evaluator": {
+        *("millrace.model", "millrace.control", "millrace.pipelines", "millrace.reporting", "millrace.wiring"),
+        OPTIMIZERS,
+    },
     "millrace.local": {*INSIDE, OPTIMIZERS, "benchmarks"},
     OPTIMIZERS: {"millrace.model"},
     RIVALS: {"millrace.model", OPTIMIZERS},

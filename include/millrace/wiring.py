@@ -38,6 +38,9 @@ VERSIONS_OF_A_FLEET = 30
 """Newest versions that are searched for moves of streams."""
 
 LAKE_VARIABLE = "MILLRACE_LAKE"
+MOST_FILES = 4096
+"""Data files that a process keeps which evaluates many pipelines: about a hundred per pipeline."""
+_KEPT: list[Lake] = []
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
 """Set if a runner owns the drivers (docker-compose.yaml): no one else starts or stops a driver."""
 
@@ -68,7 +71,18 @@ def lake() -> Lake:
     """
     from millrace.lake.store import Lake
 
-    return Lake(lake_uri())
+    return _KEPT[0] if _KEPT else Lake(lake_uri())
+
+
+def keep_lake() -> Lake:
+    """Let :func:`lake` return the same handles from now on, and return them.
+
+    A process that evaluates many pipelines then reads the tables' logs once for all of them.
+    """
+    from millrace.lake.store import Lake
+
+    _KEPT[:] = [Lake(lake_uri(), most_files=MOST_FILES)]
+    return _KEPT[0]
 
 
 def keep_days(what: str, default: int | None) -> int | None:

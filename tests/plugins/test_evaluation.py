@@ -17,11 +17,11 @@ import pytest
 from airflow.triggers.base import TaskSkippedEvent, TriggerEvent
 
 from millrace.evaluator import processes
-from millrace.evaluator.outcome import EvaluationOutcome, State
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
 from millrace.model.codec import from_plain
+from millrace.model.evaluation_outcome import EvaluationOutcome, State
 from millrace.plugins.evaluation import NOTHING, EvaluationTrigger
 from tests.dags.runs import launched, overloaded
 
@@ -37,7 +37,10 @@ def lake(millrace_home: Path) -> Lake:
 def own_processes(millrace_home: Path) -> Iterator[None]:
     """Give each test a process to fork that has the test's environment."""
     yield
-    processes._turns.cache_clear()
+    for one in processes._idle():
+        one.end()
+    for kept in (processes._idle, processes._turns):
+        kept.cache_clear()
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
@@ -79,16 +82,25 @@ def test_unknown_pipeline_is_a_problem_for_a_worker_to_report(lake: Lake) -> Non
     assert outcome.state is State.PROBLEM and "nowhere" in outcome.sentence
 
 
-def answer_or_hang(answer: Connection, pipeline: str, asked: str) -> None:
-    """Stand for the function that runs in the process."""
-    if pipeline == "stuck":
-        time.sleep(3600)
-    answer.send(EvaluationOutcome(State.NOT_DUE, asked, pipeline))
+def answer_or_hang(pipe: Connection) -> None:
+    """Stand for what runs in the process."""
+    while True:
+        pipeline, _ = pipe.recv()
+        if pipeline == "stuck":
+            time.sleep(3600)
+        if pipeline == "dying":
+            os.kill(os.getpid(), signal.SIGKILL)
+        pipe.send(EvaluationOutcome(State.NOT_DUE, f"{os.getpid()}", pipeline))
 
 
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "work", answer_or_hang)
+
+
+@pytest.mark.usefixtures("stand_in")
 def test_evaluations_that_hang_keep_no_other_waiting_and_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(processes, "_answer", answer_or_hang)
 
     async def race() -> list[object]:
         hanging = [asyncio.create_task(processes.evaluated("stuck", NOTHING)) for _ in range(5)]
@@ -100,15 +112,37 @@ def test_evaluations_that_hang_keep_no_other_waiting_and_are_killed(monkeypatch:
         await asyncio.gather(*hanging, return_exceptions=True)
         return list(multiprocessing.active_children())
 
-    assert asyncio.run(race()) == []
+    assert len(asyncio.run(race())) == 1, "only the idle process is left"
 
 
-def die(answer: Connection, pipeline: str, asked: str) -> None:
-    """Stand for the function that runs in the process, and crash."""
-    os.kill(os.getpid(), signal.SIGKILL)
+@pytest.mark.usefixtures("stand_in")
+def test_process_that_dies_is_an_error_and_is_replaced() -> None:
+    async def one_after_the_other() -> list[EvaluationOutcome]:
+        return [await processes.evaluated(name, NOTHING) for name in ("a", "dying", "a")]
+
+    first, died, last = asyncio.run(one_after_the_other())
+    assert (died.state, died.pipeline) == (State.ERROR, "dying")
+    assert last.state is State.NOT_DUE and last.sentence != first.sentence
 
 
-def test_evaluation_whose_process_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_answer", die)
-    outcome = asyncio.run(processes.evaluated("tiny", NOTHING))
-    assert (outcome.state, outcome.pipeline) == (State.ERROR, "tiny")
+@pytest.mark.usefixtures("stand_in")
+def test_pipeline_returns_to_the_process_that_remembers_it() -> None:
+    async def evaluations() -> list[EvaluationOutcome]:
+        first = await asyncio.gather(*(processes.evaluated(name, NOTHING) for name in ("a", "b")))
+        return [*first, *[await processes.evaluated(name, NOTHING) for name in ("b", "a", "b")]]
+
+    a, b, *later = asyncio.run(evaluations())
+    assert a.sentence != b.sentence
+    assert [outcome.sentence for outcome in later] == [b.sentence, a.sentence, b.sentence]
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_idle_process_that_was_killed_is_replaced() -> None:
+    async def around_a_kill() -> EvaluationOutcome:
+        first = await processes.evaluated("a", NOTHING)
+        os.kill(int(first.sentence), signal.SIGKILL)
+        while multiprocessing.active_children():
+            await asyncio.sleep(0.01)
+        return await processes.evaluated("a", NOTHING)
+
+    assert asyncio.run(around_a_kill()).state is State.NOT_DUE

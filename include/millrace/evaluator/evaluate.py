@@ -6,8 +6,8 @@ import json
 import traceback
 
 from millrace.control.evaluation import Request
-from millrace.evaluator.outcome import EvaluationOutcome, State
 from millrace.model.errors import MillraceError, NotReady, Settled
+from millrace.model.evaluation_outcome import EvaluationOutcome, State
 
 
 def evaluate(pipeline: str, asked: str) -> EvaluationOutcome:

@@ -1,7 +1,7 @@
-"""Evaluate each pipeline in a process of its own, forked from one that has everything imported.
+"""Evaluate pipelines in processes that stay: a task of Airflow would import and read everything again.
 
-A fork takes milliseconds where a task of Airflow takes a second of a processor. A process that hangs or crashes takes
-no other evaluation with it.
+The processes are forked from one that has everything imported, and keep what they read of the lake. One that hangs or
+crashes takes no other evaluation with it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 
-from millrace.evaluator.outcome import EvaluationOutcome, State
+from millrace.model.evaluation_outcome import EvaluationOutcome, State
 
 PATIENCE_S = 5.0
 """Time after which an evaluation no longer keeps others waiting: it may hang."""
+MOST_EVALUATIONS = 1000
+"""Evaluations after which a process is replaced, whatever its libraries have not freed."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
@@ -31,58 +35,103 @@ async def evaluated(pipeline: str, asked: str) -> EvaluationOutcome:
         asked: A person's request, see :func:`millrace.evaluator.evaluate.request_of`.
     """
     async with _turn():
-        loop = asyncio.get_running_loop()
-        answer, theirs = _CONTEXT.Pipe(duplex=False)
-        process = _CONTEXT.Process(target=_answer, args=(theirs, pipeline, asked), daemon=True)
+        evaluator = _take_idle(pipeline) or await _started()
         try:
-            await loop.run_in_executor(_starter(), process.start)  # the first start waits for the imports
-            theirs.close()
-            await _readable(answer)
-            return _received(answer, pipeline)
-        finally:
-            theirs.close()
-            answer.close()
-            if process.pid is not None:
-                process.kill()
-                await loop.run_in_executor(_starter(), process.join)
-
-
-def _received(answer: Connection, pipeline: str) -> EvaluationOutcome:
-    try:
-        outcome: EvaluationOutcome = answer.recv()
+            evaluator.pipe.send((pipeline, asked))
+            await _readable(evaluator.pipe)
+            outcome: EvaluationOutcome = evaluator.pipe.recv()
+        except (EOFError, OSError):
+            evaluator.end()
+            return EvaluationOutcome(State.ERROR, "The process of the evaluation ended without a result.", pipeline)
+        except BaseException:
+            evaluator.end()
+            raise
+        evaluator.evaluated.append(pipeline)
+        if len(evaluator.evaluated) < MOST_EVALUATIONS:
+            _idle().append(evaluator)
+        else:
+            evaluator.end()
         return outcome
-    except EOFError:
-        return EvaluationOutcome(State.ERROR, "The process of the evaluation ended without a result.", pipeline)
 
 
-def _answer(answer: Connection, pipeline: str, asked: str) -> None:
+@dataclass(eq=False)
+class _Evaluator:
+    """A process that evaluates one pipeline at a time."""
+
+    process: ForkServerProcess
+    pipe: Connection
+    evaluated: list[str] = field(default_factory=list)
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _take_idle(pipeline: str) -> _Evaluator | None:
+    """Return an idle process, if possible the one that evaluated the pipeline before: it remembers the most."""
+    idle = _idle()
+    for dead in [one for one in idle if not one.process.is_alive()]:
+        idle.remove(dead)
+        dead.end()
+    if not idle:
+        return None
+    chosen = next((one for one in idle if pipeline in one.evaluated), idle[0])
+    idle.remove(chosen)
+    return chosen
+
+
+async def _started() -> _Evaluator:
+    ours, theirs = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=work, args=(theirs,), daemon=True)
+    try:
+        # the first start waits for the imports
+        await asyncio.get_running_loop().run_in_executor(_starter(), process.start)
+    finally:
+        theirs.close()
+    return _Evaluator(process, ours)
+
+
+def work(pipe: Connection) -> None:
+    """Evaluate one pipeline after the other until the other end is closed."""
     from millrace.evaluator.evaluate import evaluate
+    from millrace.wiring import keep_lake
 
-    answer.send(evaluate(pipeline, asked))
+    lake = keep_lake()
+    with suppress(EOFError):
+        while True:
+            pipeline, asked = pipe.recv()
+            lake.unreadable.clear()
+            pipe.send(evaluate(pipeline, asked))
 
 
-async def _readable(answer: Connection) -> None:
+async def _readable(pipe: Connection) -> None:
     """Wait until something can be received or the other end is closed."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(answer.fileno(), ready.set)
+    loop.add_reader(pipe.fileno(), ready.set)
     try:
         await ready.wait()
     finally:
-        loop.remove_reader(answer.fileno())
+        loop.remove_reader(pipe.fileno())
 
 
 @asynccontextmanager
 async def _turn() -> AsyncIterator[None]:
     """Wait until fewer evaluations run than there are processors; those that take long do not count."""
-    turns = _turns()
+    turns, loop = _turns(), asyncio.get_running_loop()
     await turns.acquire()
-    given = asyncio.get_running_loop().call_later(PATIENCE_S, turns.release)
+    given_up = loop.call_later(PATIENCE_S, turns.release)
     try:
         yield
     finally:
-        if not given.cancelled() and given.when() > asyncio.get_running_loop().time():
-            given.cancel()
+        if given_up.when() > loop.time():
+            given_up.cancel()
             turns.release()
+
+
+@cache
+def _idle() -> list[_Evaluator]:
+    return []
 
 
 @cache
@@ -92,8 +141,8 @@ def _turns() -> asyncio.Semaphore:
 
 @cache
 def _starter() -> ThreadPoolExecutor:
-    """Return the thread that starts processes; the first start takes seconds."""
+    """Return the thread that starts processes."""
     # each fork runs the main script again, unless that was started as a module; then Airflow must be imported already
     script = getattr(sys.modules["__main__"], "__spec__", None) is None
     _CONTEXT.set_forkserver_preload([*(["airflow.__main__"] if script else []), "millrace.evaluator.preloaded"])
-    return ThreadPoolExecutor(1, "millrace-evaluations")
+    return ThreadPoolExecutor(1, "millrace-evaluators")

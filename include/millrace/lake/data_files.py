@@ -18,14 +18,15 @@ KEPT_FILES = 512
 
 
 class DataFiles:
-    """Reads data files, each only once while it is among the last :data:`KEPT_FILES`.
+    """Reads data files, each only once while it is among those read last.
 
     Args:
         location: Folder or prefix of the files.
+        most: Files to keep.
     """
 
-    def __init__(self, location: Location) -> None:
-        self._location = location
+    def __init__(self, location: Location, most: int = KEPT_FILES) -> None:
+        self._location, self._most = location, most
         self._kept: OrderedDict[str, pa.Table] = OrderedDict()
         self._lock = Lock()
 
@@ -54,7 +55,7 @@ class DataFiles:
         with self._lock:
             self._kept[file] = rows
             self._kept.move_to_end(file)
-            if len(self._kept) > KEPT_FILES:
+            if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return rows
 

@@ -29,7 +29,6 @@ NOTHING = -1
 """Version of a table that does not exist."""
 MOST_KEPT = 50_000
 """Entries kept in memory: one evaluation reads the last half hour several times."""
-_TIMESTAMP = re.compile(rb'"commitInfo":\{[^{}]*?"timestamp":(\d+)')
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
 
 
@@ -114,6 +113,7 @@ class Commit:
         added: Files with rows that are new to the table, in the order of the entry.
         removed: Paths of files whose rows it deleted.
         rewritten: Paths of files whose rows are in other files now: they may be gone from the folder.
+        transactions: Ids of its application transactions.
     """
 
     version: int
@@ -121,6 +121,7 @@ class Commit:
     added: tuple[AddedFile, ...] = ()
     removed: frozenset[str] = frozenset()
     rewritten: frozenset[str] = frozenset()
+    transactions: frozenset[str] = frozenset()
 
 
 class DeltaLog:
@@ -133,7 +134,7 @@ class DeltaLog:
     def __init__(self, table: str | Path | Location) -> None:
         self.location = Location.of(table) / "_delta_log"
         self._newest = NOTHING
-        self._commits: dict[tuple[int, str | None, str | None], tuple[int, Commit]] = {}
+        self._commits: dict[int, tuple[int, Commit]] = {}
 
     def has(self, version: int) -> bool:
         """Return whether the log has an entry.
@@ -165,32 +166,26 @@ class DeltaLog:
         self._newest = max(chain(*self.versions()), default=NOTHING) if last is None else last
         return self._newest
 
-    def commit(self, version: int, pipeline: str | None = None, transaction: str | None = None) -> Commit | None:
+    def commit(self, version: int) -> Commit | None:
         """Return an entry of the log; None if it was cleaned.
-
-        Args:
-            version: Its version.
-            pipeline: Return only files that may contain rows of this pipeline; None for all.
-            transaction: Return only files of commits with this application transaction; None for all.
 
         Raises:
             MillraceError: If it cannot be read.
         """
-        key = version, pipeline, transaction
         try:
-            changed_ns, known = self._changed_ns(version), self._commits.get(key)
+            changed_ns, known = self._changed_ns(version), self._commits.get(version)
             if changed_ns is None:
                 return None
             if known is not None and known[0] == changed_ns:
                 return known[1]
-            commit = _commit(version, self.text(version), pipeline, transaction)
+            commit = _commit(version, self.text(version))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise unreadable(self.location / _name(version), error) from error
         if len(self._commits) >= MOST_KEPT:
             self._commits.clear()
-        self._commits[key] = changed_ns, commit
+        self._commits[version] = changed_ns, commit
         return commit
 
     def versions(self) -> tuple[list[int], list[int]]:
@@ -270,35 +265,21 @@ def _name(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def _of_others(text: bytes, pipeline: str | None) -> bool:
-    """Return whether an entry names partitions of pipelines, but none of this pipeline."""
-    if pipeline is None or b'"pipeline":"' not in text:
-        return False
-    return f'"pipeline":{json.dumps(pipeline)}'.encode() not in text
+def _commit(version: int, text: bytes) -> Commit:
+    actions = [json.loads(line) for line in text.splitlines() if line]
 
+    def of(kind: str) -> list[Any]:
+        return [action[kind] for action in actions if kind in action]
 
-def _without(text: bytes, transaction: str | None) -> bool:
-    return transaction is not None and f'"appId":{json.dumps(transaction)}'.encode() not in text
-
-
-def _commit(version: int, text: bytes, pipeline: str | None, transaction: str | None) -> Commit:
-    stamp = _TIMESTAMP.search(text)
-    time = datetime.fromtimestamp(int(stamp[1]) / 1000, UTC) if stamp else None
-    if b'"remove":' not in text and (_of_others(text, pipeline) or _without(text, transaction)):
-        return Commit(version, time)
-    adds, removes = [], []
-    for line in text.splitlines():
-        if not line.startswith((b'{"commitInfo":', b'{"txn":')):  # much of the text, and nothing about files
-            action = json.loads(line)
-            adds += [action["add"]] if "add" in action else []
-            removes += [action["remove"]] if "remove" in action else []
-    gone = {unquote(r["path"]): r.get("dataChange", True) for r in removes}
+    stamp = next((info["timestamp"] for info in of("commitInfo") if "timestamp" in info), None)
+    gone = {unquote(r["path"]): r.get("dataChange", True) for r in of("remove")}
     return Commit(
         version,
-        time,
-        tuple(_added(add) for add in adds if add.get("dataChange", True)),
+        None if stamp is None else datetime.fromtimestamp(int(stamp) / 1000, UTC),
+        tuple(_added(add) for add in of("add") if add.get("dataChange", True)),
         frozenset(path for path, changed in gone.items() if changed),
         frozenset(path for path, changed in gone.items() if not changed),
+        frozenset(txn["appId"] for txn in of("txn")),
     )
 
 

@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -154,7 +154,9 @@ class _Reading:
 
     def entry(self, version: int) -> Commit | None:
         """Return an entry of the log, with its files read ahead; None if it was cleaned."""
-        commit = self.lake.log(self.query.table).commit(version, self.query.pipeline, self.query.transaction)
+        commit = self.lake.log(self.query.table).commit(version)
+        if commit is not None and self.query.transaction not in (None, *commit.transactions):
+            commit = replace(commit, added=())
         for file in commit.added if commit is not None else ():
             self.fetch(file)
         return commit

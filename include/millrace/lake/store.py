@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from millrace.lake.data_files import DataFiles
+from millrace.lake.data_files import KEPT_FILES, DataFiles
 from millrace.lake.location import ESCAPE, Location
 from millrace.lake.log import DeltaLog
 from millrace.lake.schemas import TABLES
@@ -39,6 +39,7 @@ class Lake:
 
     Args:
         root: The lake's folder, created with its first table, or ``s3://BUCKET/PREFIX``.
+        most_files: Data files to keep in memory.
 
     Attributes:
         location: The same, as a location.
@@ -50,14 +51,14 @@ class Lake:
         MillraceError: If ``root`` is not a possible place for a lake.
     """
 
-    def __init__(self, root: str | Path | Location) -> None:
+    def __init__(self, root: str | Path | Location, most_files: int = KEPT_FILES) -> None:
         self.location = Location.of(root)
         if self.location.folder is not None and (escape := ESCAPE.search(self.location.uri)):
             allowed = f"a folder without {escape[0]} in its path, which deltalake decodes"
             raise MillraceError(
                 "lake", self.location.uri, allowed, "Set MILLRACE_HOME or MILLRACE_LAKE to another folder."
             )
-        self.files = DataFiles(self.location)
+        self.files = DataFiles(self.location, most_files)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
         self._logs: dict[str, DeltaLog] = {}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millrace.evaluator.outcome import EvaluationOutcome
 from millrace.model.decision import Reconfiguration
+from millrace.model.evaluation_outcome import EvaluationOutcome
 
 
 def describe_outcome(outcome: EvaluationOutcome) -> None:

@@ -82,21 +82,20 @@ def test_table_id_of_a_cleaned_log_comes_from_the_checkpoint(lake: Lake) -> None
     assert log(lake).table_id() != before
 
 
-def test_commit_of_another_pipeline_adds_no_files(lake: Lake) -> None:
+def test_commit_names_the_pipelines_of_its_files(lake: Lake) -> None:
     append(lake, "a")
     append(lake, "b")
-    versions = {1: "a", 2: "b"}
-    for version, pipeline in versions.items():
-        for asked in ("a", "b"):
-            commit = log(lake).commit(version, asked)
-            assert commit is not None and commit.time is not None
-            assert [f.partition["pipeline"] for f in commit.added] == ([pipeline] if asked == pipeline else [])
+    for version, pipeline in {1: "a", 2: "b"}.items():
+        commit = log(lake).commit(version)
+        assert commit is not None and commit.time is not None
+        assert [f.partition["pipeline"] for f in commit.added] == [pipeline]
+        assert [f.may_hold(name) for f in commit.added for name in ("a", "b")] == [pipeline == "a", pipeline == "b"]
     assert log(lake).commit(3) is None
 
 
 def test_commit_when_read_then_has_files_rows_and_times(lake: Lake) -> None:
     append(lake, "a")
-    commit = log(lake).commit(1, "a")
+    commit = log(lake).commit(1)
     assert commit is not None
     (file,) = commit.added
     assert (lake.path(TABLE) / file.path).is_file()
@@ -107,7 +106,7 @@ def test_commit_when_read_then_has_files_rows_and_times(lake: Lake) -> None:
 def test_commit_of_a_compaction_adds_nothing(lake: Lake) -> None:
     append(lake, "a", 3)
     DeltaTable(str(lake.path(TABLE))).optimize.compact()
-    commit = log(lake).commit(4, "a")
+    commit = log(lake).commit(4)
     assert commit is not None
     assert (commit.added, commit.removed, len(commit.rewritten)) == ((), frozenset(), 3)
 
@@ -116,7 +115,7 @@ def test_commit_when_rows_were_deleted_then_their_files_are_removed(lake: Lake) 
     append(lake, "a")
     append(lake, "b")
     DeltaTable(str(lake.path(TABLE))).delete("pipeline = 'a'")
-    commit = log(lake).commit(3, "b")
+    commit = log(lake).commit(3)
     assert commit is not None and len(commit.removed) == 1
 
 
@@ -124,7 +123,7 @@ def test_commit_when_an_entry_is_garbage_then_names_it(lake: Lake) -> None:
     append(lake, "a")
     (lake.path(TABLE) / "_delta_log" / f"{1:020d}.json").write_text("{broken")
     with pytest.raises(MillraceError, match=r"00000000000000000001\.json"):
-        log(lake).commit(1, "a")
+        log(lake).commit(1)
 
 
 def test_table_created_while_its_folder_is_listed_does_not_exist_yet(tmp_path: Path) -> None:
