@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -125,6 +126,16 @@ class AirflowApi:
         failed.sort(key=lambda task: str(task["end_date"]))
         found = (self._failure(f"{tasks}/{task['task_id']}/logs/{task['try_number']}", task) for task in failed)
         return tuple(filter(None, found))
+
+    def failed_tasks(self, since: datetime) -> tuple[str, ...]:
+        """Return ``DAG.task`` of the task instances of all DAGs that have failed since a time, at most 1000 of them.
+
+        Args:
+            since: The time (UTC).
+        """
+        asked = {"state": "failed", "end_date_gte": since.isoformat(), "limit": 1000}
+        tasks = self._send("GET", "/api/v2/dags/~/dagRuns/~/taskInstances", params=asked)["task_instances"]
+        return tuple(f"{task['dag_id']}.{task['task_id']}" for task in tasks)
 
     def _failure(self, path: str, task: Mapping[str, Any]) -> str | None:
         log = self._send("GET", path, params={"full_content": True, "map_index": task["map_index"]})["content"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -35,6 +36,7 @@ ANSWERS = {
             _task("lost", "failed", "2026-01-01T00:00:03Z"),
         ]
     },
+    "/api/v2/dags/~/dagRuns/~/taskInstances": {"task_instances": [{"dag_id": "adapt_p", "task_id": "observe"}]},
     f"{RUN}/deploy/logs/2": _log("AirflowFailException", "slots: got 9; allowed: 1 to 4. Choose within the bounds."),
     f"{RUN}/reconcile/logs/2": _log("ValueError", "first. Second"),
     f"{RUN}/lost/logs/2": {"content": ["no structure"]},
@@ -71,3 +73,7 @@ def test_failures_are_the_exceptions_of_failed_tasks_in_order(api: AirflowApi) -
 
 def test_has_dag_only_if_airflow_has_parsed_it(api: AirflowApi) -> None:
     assert api.has_dag("launch_p") and not api.has_dag("launch_new")
+
+
+def test_failed_tasks_of_all_dags_are_named(api: AirflowApi) -> None:
+    assert api.failed_tasks(datetime.now(UTC)) == ("adapt_p.observe",)
