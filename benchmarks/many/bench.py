@@ -1,0 +1,111 @@
+"""What 1, 10 and 50 pipelines cost with Airflow included, and how soon telemetry is decided on.
+
+The whole local stack runs in a temporary home. One process writes the telemetry of all pipelines as attached drivers
+write it, and follows their Deployments, so nothing has to be started. ``bad`` adds pipelines that fail, hang or have a
+broken spec to ten others, and measures the others before and after. A scenario takes less than twenty minutes.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+import psutil
+
+from benchmarks.many.evaluations import changed_slots, histories
+from benchmarks.many.faulty import FAULTY, spoil
+from benchmarks.many.figures import BENCH, CORES, METHOD, WAIT, Window, cores, latency_records, records
+from benchmarks.many.world import World, names, running_world
+from benchmarks.record import Record
+from benchmarks.targets import Target, judged
+from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.progress import say, step
+
+COUNTS = {"p1": 1, "p10": 10, "p50": 50}
+BAD = "bad"
+SCENARIOS = (*COUNTS, BAD)
+QUICK_SCENARIOS = ("p10",)
+SETTLE_S, IDLE_S = 45.0, 90.0
+WARM_S, QUICK_WARM_S = 120.0, 60.0
+MEASURED_S, QUICK_MEASURED_S, BAD_MEASURED_S = 600.0, 180.0, 300.0
+LATER = "later than without bad pipelines, p95"
+TARGETS = (
+    Target("p50", METHOD, CORES, 0.6),
+    Target("p50", METHOD, WAIT.format(95), 15.0),
+    Target(BAD, METHOD, LATER, 5.0),
+)
+
+
+def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
+    """Measure stacks with pipelines.
+
+    Args:
+        quick: Three minutes instead of ten; if all scenarios are measured, only ``p10``.
+        scenarios: Scenarios to measure.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
+    found: list[Record] = []
+    for scenario in QUICK_SCENARIOS if quick and set(scenarios) == set(SCENARIOS) else SCENARIOS:
+        if scenario in scenarios:
+            with step(scenario), running_world() as world:
+                found += _bad(world, quick) if scenario == BAD else _many(world, scenario, quick)
+    return judged(found, TARGETS)
+
+
+def _many(world: World, scenario: str, quick: bool) -> list[Record]:
+    pipelines, idle_cores = names(COUNTS[scenario]), _idle_cores(world)
+    _start(world, pipelines, QUICK_WARM_S if quick else WARM_S)
+    return list(records(scenario, _measured(world, pipelines, QUICK_MEASURED_S if quick else MEASURED_S), idle_cores))
+
+
+def _bad(world: World, quick: bool) -> list[Record]:
+    pipelines, warm_s = names(COUNTS["p10"]), QUICK_WARM_S if quick else WARM_S
+    measured_s = QUICK_MEASURED_S if quick else BAD_MEASURED_S
+    _start(world, [*pipelines, *FAULTY], warm_s)
+    before = _measured(world, pipelines, measured_s)
+    spoil(world)
+    time.sleep(warm_s)
+    after = _measured(world, pipelines, measured_s)
+    told = {"before": before, BAD: after}
+    latencies = {name: list(latency_records(name, window)) for name, window in told.items()}
+    p95 = {name: next(r.value for r in those if r.figure == WAIT.format(95)) for name, those in latencies.items()}
+    later = Record(BENCH, BAD, METHOD, LATER, round(p95[BAD] - p95["before"], 3), "s")
+    failed = Record(BENCH, BAD, METHOD, "failed task instances", len(after.failed), "1")
+    return [*latencies[BAD], later, failed]
+
+
+def _idle_cores(world: World) -> float:
+    """Return the cores of the stack before it has pipelines."""
+    time.sleep(SETTLE_S)
+    meter, began_s = world.meter(), time.monotonic()
+    with meter.running():
+        time.sleep(IDLE_S)
+    return cores(meter.used_s, time.monotonic() - began_s)
+
+
+def _start(world: World, pipelines: Sequence[str], warm_s: float) -> None:
+    world.add(pipelines)
+    decided = world.wait_for_decisions(pipelines)
+    say(f"    {decided} of {len(pipelines)} pipelines have a Decision")
+    time.sleep(warm_s)
+
+
+def _measured(world: World, pipelines: Sequence[str], seconds: float) -> Window:
+    """Measure a running stack for some seconds."""
+    meter, busy_s, begin = world.meter(), _busy_s(), time.time()
+    with meter.running():
+        time.sleep(seconds)
+    end, busy_s = time.time(), _busy_s() - busy_s
+    world.check()
+    lake, failed = world.lake, AirflowApi.of(world.home).failed_tasks(datetime.fromtimestamp(begin, UTC))
+    others = max(0.0, busy_s - sum(meter.used_s.values())) / (end - begin)
+    changes = changed_slots(lake, begin, end)
+    return Window(begin, end, meter.used_s, histories(lake, pipelines), failed, changes, others)
+
+
+def _busy_s() -> float:
+    """Return the processor time that all programs have used since the machine started, seconds."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)

@@ -1,0 +1,148 @@
+"""When evaluations were due and when their Decisions were committed, read from the lake's logs and rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from millrace.lake.deployments import DeploymentStore
+from millrace.lake.store import Lake
+
+BATCHES, DECISIONS = "telemetry/batches", "control/decisions"
+_DECISION = re.compile(rb'"appId":"decision/([^"]+)"')
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation; times are seconds since 1970.
+
+    Attributes:
+        began: When it observed.
+        recorded: When its Decision was committed.
+        action: What was decided.
+        reason: The Decision's reason code.
+    """
+
+    began: float
+    recorded: float
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened to one pipeline, oldest first.
+
+    Attributes:
+        commits: When it committed telemetry, seconds since 1970.
+        evaluations: Its evaluations.
+    """
+
+    commits: Sequence[float] = ()
+    evaluations: Sequence[Evaluation] = ()
+
+
+@dataclass(frozen=True)
+class Wait:
+    """From the moment that an evaluation was due to its Decision.
+
+    Attributes:
+        due: When it was due, seconds since 1970.
+        seconds: Time until its Decision was committed, or until the end of the history if there is none.
+        decided: Whether there is a Decision.
+    """
+
+    due: float
+    seconds: float
+    decided: bool
+
+
+@dataclass
+class _Found:
+    commits: list[float] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+
+
+def histories(lake: Lake, pipelines: Sequence[str]) -> dict[str, History]:
+    """Return the telemetry commits and evaluations of each pipeline.
+
+    Raises:
+        MillraceError: If the lake cannot be read.
+    """
+    found = {name: _Found() for name in pipelines}
+    for time, text in _entries(lake, BATCHES):
+        for name in {_pipeline_of(line) for line in text.splitlines() if line.startswith(b'{"add":')}:
+            if name in found:
+                found[name].commits.append(time)
+    recorded = {}
+    for time, text in _entries(lake, DECISIONS):
+        recorded.update((str(match, "utf-8"), time) for match in _DECISION.findall(text))
+    columns = "pipeline, time, decision_id, action, reason_code"
+    sql = f"select {columns} from decisions where cursor_version is not null order by time"  # noqa: S608 - constant
+    for row in lake.rows(sql, DECISIONS) if lake.exists(DECISIONS) else ():
+        if row["pipeline"] in found and row["decision_id"] in recorded:
+            began, at = row["time"].timestamp(), recorded[row["decision_id"]]
+            evaluation = Evaluation(began, max(began, at), row["action"], row["reason_code"])
+            found[row["pipeline"]].evaluations.append(evaluation)
+    return {name: History(sorted(f.commits), f.evaluations) for name, f in found.items()}
+
+
+def _entries(lake: Lake, table: str) -> Iterator[tuple[float, bytes]]:
+    """Yield time and text of the commits of a table that added rows."""
+    log = lake.log(table)
+    for version in sorted(log.versions()[0]):
+        commit = log.commit(version)
+        if commit is not None and commit.time is not None and commit.added:
+            yield commit.time.timestamp(), log.text(version)
+
+
+def _pipeline_of(line: bytes) -> str | None:
+    return (json.loads(line)["add"].get("partitionValues") or {}).get("pipeline")
+
+
+def waits(history: History, period_s: float, end: float) -> list[Wait]:
+    """Return how long each evaluation after the first took from when it was due.
+
+    It is due a period after the previous evaluation, or at the first telemetry commit after that one if it is later.
+    An evaluation that starts before it is due counts from its start.
+
+    Args:
+        history: The pipeline's history.
+        period_s: Shortest time between two evaluations, seconds.
+        end: Until when the history is known, seconds since 1970.
+    """
+    found = []
+    evaluations = history.evaluations
+    for place, previous in enumerate(evaluations):
+        after = bisect_right(history.commits, previous.began)
+        if after == len(history.commits):
+            continue
+        due = max(previous.began + period_s, history.commits[after])
+        if place + 1 < len(evaluations):
+            following = evaluations[place + 1]
+            due = min(due, following.began)
+            found.append(Wait(due, following.recorded - due, True))
+        elif due < end:
+            found.append(Wait(due, end - due, False))
+    return found
+
+
+def reads(history: History, begin: float, end: float) -> list[float]:
+    """Return the times from the start of each evaluation between two moments to its Decision, seconds."""
+    return [e.recorded - e.began for e in history.evaluations if begin <= e.recorded < end]
+
+
+def reasons(found: Mapping[str, History], begin: float, end: float) -> Counter[str]:
+    """Return how often each reason code was recorded between two moments, by ``action: reason``."""
+    return Counter(
+        f"{e.action}: {e.reason}" for h in found.values() for e in h.evaluations if begin <= e.recorded < end
+    )
+
+
+def changed_slots(lake: Lake, begin: float, end: float) -> int:
+    """Return how many Deployments were committed between two moments, seconds since 1970."""
+    return sum(begin <= time.timestamp() < end for time, _ in DeploymentStore(lake).history())
