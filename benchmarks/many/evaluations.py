@@ -8,11 +8,16 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
 
+from millrace.lake.decisions import ID_TIME
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
 
 BATCHES, DECISIONS = "telemetry/batches", "control/decisions"
+SILENCE_S = 65.0
+"""Time without a commit after which the next commit is due for an evaluation at once, seconds: over a period."""
 _DECISION = re.compile(rb'"appId":"decision/([^"]+)"')
 
 
@@ -21,14 +26,16 @@ class Evaluation:
     """One evaluation; times are seconds since 1970.
 
     Attributes:
-        began: When it observed.
+        began: When it observed, rounded down to a second.
         recorded: When its Decision was committed.
+        read: Version of the telemetry that it read up to.
         action: What was decided.
         reason: The Decision's reason code.
     """
 
     began: float
     recorded: float
+    read: int
     action: str
     reason: str
 
@@ -38,11 +45,11 @@ class History:
     """What happened to one pipeline, oldest first.
 
     Attributes:
-        commits: When it committed telemetry, seconds since 1970.
+        commits: When it committed telemetry, seconds since 1970, and the version that it made.
         evaluations: Its evaluations.
     """
 
-    commits: Sequence[float] = ()
+    commits: Sequence[tuple[float, int]] = ()
     evaluations: Sequence[Evaluation] = ()
 
 
@@ -63,7 +70,7 @@ class Wait:
 
 @dataclass
 class _Found:
-    commits: list[float] = field(default_factory=list)
+    commits: list[tuple[float, int]] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
 
 
@@ -74,30 +81,40 @@ def histories(lake: Lake, pipelines: Sequence[str]) -> dict[str, History]:
         MillraceError: If the lake cannot be read.
     """
     found = {name: _Found() for name in pipelines}
-    for time, text in _entries(lake, BATCHES):
+    for version, time, text in _entries(lake, BATCHES):
         for name in {_pipeline_of(line) for line in text.splitlines() if line.startswith(b'{"add":')}:
             if name in found:
-                found[name].commits.append(time)
-    recorded = {}
-    for time, text in _entries(lake, DECISIONS):
+                found[name].commits.append((time, version))
+    recorded: dict[str, float] = {}
+    for _, time, text in _entries(lake, DECISIONS):
         recorded.update((str(match, "utf-8"), time) for match in _DECISION.findall(text))
-    columns = "pipeline, time, decision_id, action, reason_code"
+    columns = "pipeline, decision_id, action, reason_code, cursor_version"
     sql = f"select {columns} from decisions where cursor_version is not null order by time"  # noqa: S608 - constant
     for row in lake.rows(sql, DECISIONS) if lake.exists(DECISIONS) else ():
         if row["pipeline"] in found and row["decision_id"] in recorded:
-            began, at = row["time"].timestamp(), recorded[row["decision_id"]]
-            evaluation = Evaluation(began, max(began, at), row["action"], row["reason_code"])
+            evaluation = Evaluation(
+                began=_began(row["decision_id"]),
+                recorded=recorded[row["decision_id"]],
+                read=row["cursor_version"],
+                action=row["action"],
+                reason=row["reason_code"],
+            )
             found[row["pipeline"]].evaluations.append(evaluation)
     return {name: History(sorted(f.commits), f.evaluations) for name, f in found.items()}
 
 
-def _entries(lake: Lake, table: str) -> Iterator[tuple[float, bytes]]:
-    """Yield time and text of the commits of a table that added rows."""
+def _began(decision_id: str) -> float:
+    """Return when the evaluation of a Decision observed: its time is that of the Decision, its id that of the data."""
+    return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC).timestamp()
+
+
+def _entries(lake: Lake, table: str) -> Iterator[tuple[int, float, bytes]]:
+    """Yield version, time and text of the commits of a table that added rows."""
     log = lake.log(table)
     for version in sorted(log.versions()[0]):
         commit = log.commit(version)
         if commit is not None and commit.time is not None and commit.added:
-            yield commit.time.timestamp(), log.text(version)
+            yield version, commit.time.timestamp(), log.text(version)
 
 
 def _pipeline_of(line: bytes) -> str | None:
@@ -116,18 +133,36 @@ def waits(history: History, period_s: float, end: float) -> list[Wait]:
         end: Until when the history is known, seconds since 1970.
     """
     found = []
-    evaluations = history.evaluations
+    evaluations, commits = history.evaluations, [time for time, _ in history.commits]
     for place, previous in enumerate(evaluations):
-        after = bisect_right(history.commits, previous.began)
-        if after == len(history.commits):
+        after = bisect_right(commits, previous.began)
+        if after == len(commits):
             continue
-        due = max(previous.began + period_s, history.commits[after])
+        due = max(previous.began + period_s, commits[after])
         if place + 1 < len(evaluations):
             following = evaluations[place + 1]
             due = min(due, following.began)
             found.append(Wait(due, following.recorded - due, True))
         elif due < end:
             found.append(Wait(due, end - due, False))
+    return found
+
+
+def answers(history: History, end: float) -> list[Wait]:
+    """Return how long each telemetry commit after a long silence waited for a Decision on it.
+
+    Nothing else shows when an evaluation was due. Usually it is due a period after the previous one was, and a delay
+    that is the same for both cannot be seen in the lake. After the silence it is due at the commit.
+
+    Args:
+        history: The pipeline's history.
+        end: Until when the history is known, seconds since 1970.
+    """
+    found = []
+    for (before, _), (commit, version) in pairwise(history.commits):
+        if commit - before >= SILENCE_S:
+            recorded = [e.recorded for e in history.evaluations if e.read >= version]
+            found.append(Wait(commit, min(recorded, default=end) - commit, bool(recorded)))
     return found
 
 

@@ -1,7 +1,8 @@
-"""Rows that arrive at a synthetic pipeline, and the batches in which a given number of slots processes them."""
+"""What synthetic pipelines do when: how many rows arrive, what batches they make of them, and when they are silent."""
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from millrace.model.telemetry import BatchMetrics, OperatorBatch
@@ -18,6 +19,11 @@ SHARES = {"0.Scan": 0.1, "1.MapInPandas": 0.9}
 """Share of a batch's work by operator."""
 NOISE, WIDEST_NOISE = 7919, 97
 QUERY = "q"
+CYCLE_S, SILENT_S = 190.0, 80.0
+"""Interval between the ends of two silences, and the length of one, seconds. Three evaluations are due per cycle: at
+the end of a silence, and one and two periods later. The next silence begins before the last of them."""
+FIRST_SILENT_S = 140.0
+"""Length of the first silence, seconds: over two periods, because it is not known when evaluations were due before."""
 
 
 def rate_at(place: int, pipelines: int, after_s: float) -> float:
@@ -33,6 +39,24 @@ def rate_at(place: int, pipelines: int, after_s: float) -> float:
     first_s = STEP_S * (place + 0.5) / pipelines
     steps = 0 if after_s < first_s else 1 + int((after_s - first_s) // STEP_S)
     return LOW_ROWS_PER_S * (RISE if steps % 2 else 1.0)
+
+
+class Silences:
+    """When a pipeline keeps its telemetry to itself: never before :meth:`start`, then once per cycle."""
+
+    def __init__(self) -> None:
+        self._begin_s = self._end_s = math.inf
+
+    def start(self, at_s: float) -> None:
+        """Begin the first silence at a time, seconds."""
+        self._begin_s, self._end_s = at_s, at_s + FIRST_SILENT_S
+
+    def holds(self, now_s: float) -> bool:
+        """Return whether the pipeline is silent at a time, seconds, not before that of the last call."""
+        if now_s >= self._end_s:
+            self._end_s += CYCLE_S
+            self._begin_s = self._end_s - SILENT_S
+        return now_s >= self._begin_s
 
 
 class SyntheticQuery:

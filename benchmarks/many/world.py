@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from benchmarks.many.drivers import PERIOD_S, START_SLOTS
+from benchmarks.many.load import CYCLE_S, FIRST_SILENT_S
 from benchmarks.many.processor_time import Meter, read_processes, total_by_service
 from millrace.control.launch import launch
 from millrace.environment.home import Home
@@ -26,8 +27,10 @@ from millrace.pipelines.catalog import load
 from millrace.places import REPO
 
 SUPERVISOR, DRIVERS = "supervisor", "synthetic drivers"
-FIRST_DECISIONS_S, POLL_S = 240.0, 2.0
+FIRST_DECISIONS_S, POLL_S = 180.0, 2.0
 """Longest wait for each pipeline's first Decision, seconds: with too many pipelines some get none."""
+SETTLE_S = PERIOD_S / 3 + 30.0
+"""Time from the end of the first pipeline's silence until all evaluations on the ends are over, seconds."""
 CONTENT: Mapping[str, object] = {
     "mode": "auto",
     "period_s": PERIOD_S,
@@ -54,6 +57,7 @@ class World:
     home: Home
     specs: Path
     drivers: subprocess.Popen[bytes] | None = None
+    _cycles_s: float = 0.0
 
     @property
     def lake(self) -> Lake:
@@ -63,7 +67,7 @@ class World:
     def add(self, pipelines: Sequence[str]) -> None:
         """Write the specs of pipelines, start their drivers and launch them."""
         for name in pipelines:
-            (self.specs / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, **CONTENT}), encoding="utf-8")
+            (self.specs / f"{name}.yaml").write_text(json.dumps({"name": name, **CONTENT}), encoding="utf-8")
         with (self.home.logs / "synthetic_drivers.log").open("ab") as log:
             self.drivers = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.many.drivers", str(self.home.lake), *pipelines],
@@ -76,7 +80,7 @@ class World:
             launch(load(self.specs / f"{name}.yaml", {"MILLRACE_HOME": str(self.home.root)}), tables, author="bench")
 
     def wait_for_decisions(self, pipelines: Sequence[str]) -> int:
-        """Wait until each pipeline has a Decision, for four minutes at most; return how many have one."""
+        """Wait until each pipeline has a Decision, for three minutes at most; return how many have one."""
         deadline, decided = time.monotonic() + FIRST_DECISIONS_S, set[str]()
         while not decided.issuperset(pipelines) and time.monotonic() < deadline:
             time.sleep(POLL_S)
@@ -84,6 +88,18 @@ class World:
             if self.lake.exists(DECISIONS):
                 decided = {row["pipeline"] for row in self.lake.rows("select pipeline from decisions", DECISIONS)}
         return len(decided.intersection(pipelines))
+
+    def begin_cycles(self) -> None:
+        """Let the drivers begin their cycles of silences."""
+        assert self.drivers is not None
+        self.drivers.send_signal(signal.SIGUSR1)
+        self._cycles_s = time.monotonic() + FIRST_SILENT_S + SETTLE_S
+
+    def wait_for_cycle(self) -> None:
+        """Wait until a cycle begins: all pipelines have ended a silence, and none has begun the next one."""
+        past_s = time.monotonic() - self._cycles_s
+        time.sleep(-past_s if past_s <= 0 else CYCLE_S - past_s % CYCLE_S)
+        self.check()
 
     def check(self) -> None:
         """Raise an error if the drivers have ended.

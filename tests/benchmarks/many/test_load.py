@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.many.load import STEP_S, SyntheticQuery, rate_at
+from benchmarks.many.load import CYCLE_S, STEP_S, Silences, SyntheticQuery, rate_at
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,3 +29,12 @@ def test_five_slots_keep_up_with_the_high_rate_and_two_with_the_low(after_s: flo
     assert batches[-1].source_end == sum(b.rows_in for b in batches) + (batches[-1].backlog_rows or 0)
     assert all(b.duration_s <= 5.0 for b in batches)
     assert [b.batch_id for b in batches] == list(range(10))
+
+
+def test_silences_begin_on_request_and_return_every_cycle() -> None:
+    silences = Silences()
+    assert not silences.holds(1e6)
+    silences.start(1000.0)
+    silent = [second for second in range(990, 1540) if silences.holds(float(second))]
+    ends = [1140 + CYCLE_S * n for n in range(3)]
+    assert silent == [*range(1000, 1140), *range(int(ends[1]) - 80, int(ends[1])), *range(int(ends[2]) - 80, 1520)]
