@@ -1,7 +1,7 @@
 """The drivers of many pipelines in one process: ``python -m benchmarks.many.drivers LAKE PIPELINE...``.
 
 They write what attached drivers write, through the same writer: batches and heartbeats, in one commit of each table per
-third of a period. They follow the newest Deployments. The process ends with the one that started it.
+third of a period. They follow the newest Deployments. The process ends when its parent process ends.
 
 After SIGUSR1, each pipeline is silent for over a period in every cycle: it keeps its batches and commits them when the
 silence ends. The evaluation of that commit is due at once, so its latency can be measured.
@@ -49,7 +49,7 @@ class SyntheticDriver:
 
     Args:
         lake: Folder of the lake.
-        query: What it runs.
+        query: The query that it runs.
         host: CPU time of this process, shared by all drivers.
         first_s: Time of its first batch on the monotonic clock, seconds.
     """

@@ -29,7 +29,7 @@ class Evaluation:
         began: When it observed, rounded down to a second.
         recorded: When its Decision was committed.
         read: Version of the telemetry that it read up to.
-        action: What was decided.
+        action: The Decision's action.
         reason: The Decision's reason code.
     """
 

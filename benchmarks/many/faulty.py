@@ -14,14 +14,14 @@ FAULTY = (FAILS, HANGS, BROKEN)
 
 
 def spoil(world: World) -> None:
-    """Make the three pipelines bad, while their drivers go on."""
+    """Make the three pipelines bad, while their drivers continue."""
     _fail(world)
     _hang(world)
     (world.specs / f"{BROKEN}.yaml").write_text(f"name: {BROKEN}\nno_such_key: 1\n", encoding="utf-8")
 
 
 def _fail(world: World) -> None:
-    """Commit a Deployment with an app that the spec does not have: whatever reads it raises an error."""
+    """Commit a Deployment with an app that the spec does not have: evaluations that read it raise an error."""
     store = DeploymentStore(world.lake)
     latest = store.latest(FAILS)
     assert latest is not None
@@ -29,7 +29,7 @@ def _fail(world: World) -> None:
 
 
 def _hang(world: World) -> None:
-    """Replace the newest file of the telemetry by a pipe that nobody writes to: whoever opens it waits."""
+    """Replace the newest file of the telemetry by a pipe without a writer: a reader waits when it opens it."""
     folder = world.home.lake / BATCHES / f"pipeline={HANGS}"
     newest = max(folder.rglob("*.parquet"), key=lambda path: path.stat().st_mtime)
     newest.unlink()

@@ -23,7 +23,7 @@ EXPECTED = frozenset(
     (
         *("under_provisioned", "utilisation_above_target", "backlog_to_drain", "over_provisioned", "binary_lifting"),
         *("well_provisioned", "window_half_old", "slack_too_small", "no_safe_lower_level", "does_not_pay"),
-        *("at_minimum", "below_decision_threshold", "step_sufficed", "settling", "not_running_yet"),
+        *("at_minimum", "below_decision_threshold", "step_sufficed", "settling", "not_running_yet", "held_by_trigger"),
     )
 )
 """Reason codes of pipelines that run as they should under this load."""
@@ -36,7 +36,7 @@ class Window:
     Attributes:
         begin: Begin, seconds since 1970.
         end: End.
-        known: Until when its histories are known; later than the end, so that most evaluations are decided.
+        known: Until when its histories are known; later than the end, to include Decisions on its last commits.
         used_s: Processor time, seconds, by service.
         histories: Telemetry commits and evaluations by pipeline.
         failed: ``DAG.task`` of failed task instances.
@@ -63,16 +63,16 @@ class Window:
         """Evaluations whose Decisions were committed in it."""
         return sum(self.begin <= e.recorded < self.end for h in self.histories.values() for e in h.evaluations)
 
-    def waits_s(self) -> list[float]:
-        """Return the times from when evaluations were due to their Decisions, seconds; without one, the time so far."""
+    def waits(self) -> list[Wait]:
+        """Return how long evaluations took from when they were due to their Decisions."""
         return self._inside(w for h in self.histories.values() for w in waits(h, PERIOD_S, self.known))
 
-    def answers_s(self) -> list[float]:
+    def answers(self) -> list[Wait]:
         """Return the same for commits after a silence, whose evaluations were due at once."""
         return self._inside(w for h in self.histories.values() for w in answers(h, self.known))
 
-    def _inside(self, every: Iterable[Wait]) -> list[float]:
-        return [w.seconds for w in every if self.begin <= w.due < self.end]
+    def _inside(self, every: Iterable[Wait]) -> list[Wait]:
+        return [w for w in every if self.begin <= w.due < self.end]
 
 
 def cores(used_s: Mapping[str, float], seconds: float) -> float:
@@ -110,7 +110,7 @@ def records(scenario: str, window: Window, idle_cores: float) -> Iterator[Record
 
     Args:
         scenario: Its name.
-        window: What was measured.
+        window: The measurements.
         idle_cores: Cores of the stack without pipelines.
     """
 
@@ -138,7 +138,7 @@ def records(scenario: str, window: Window, idle_cores: float) -> Iterator[Record
     evaluation_s = per_evaluation_s(busy, idle_cores, evaluations, window.seconds)
     if evaluation_s is not None:
         yield one("CPU per evaluation", evaluation_s, "s", n=evaluations)
-        for pipelines, machine in CALCULATED.items():
+        for pipelines, machine in {len(window.histories): 0, **CALCULATED}.items():
             needed, figure = (
                 calculated_cores(idle_cores, evaluation_s, pipelines),
                 f"{pipelines:,} pipelines, calculated",
@@ -149,8 +149,16 @@ def records(scenario: str, window: Window, idle_cores: float) -> Iterator[Record
 
 
 def latency_records(scenario: str, window: Window) -> Iterator[Record]:
-    """Yield the times until Decisions: from commits, from when they were due, and from the evaluations' starts."""
-    yield from percentiles(BENCH, scenario, METHOD, ANSWER, window.answers_s(), NO_LIMITS)
-    yield from percentiles(BENCH, scenario, METHOD, WAIT, window.waits_s(), NO_LIMITS)
+    """Yield the times until Decisions: from commits, from when they were due, and from the evaluations' starts.
+
+    Commits that have no Decision yet count with their time so far, so with any of them the percentiles are too low.
+    """
+    for figure, without, found in (
+        (ANSWER, "commits without a Decision", window.answers()),
+        (WAIT, "due evaluations without a Decision", window.waits()),
+    ):
+        yield from percentiles(BENCH, scenario, METHOD, figure, [w.seconds for w in found], NO_LIMITS)
+        undecided = sum(not w.decided for w in found)
+        yield Record(BENCH, scenario, METHOD, without, undecided, "1", n=max(1, len(found)))
     own = [s for h in window.histories.values() for s in reads(h, window.begin, window.end)]
     yield from percentiles(BENCH, scenario, METHOD, "evaluation to Decision, p{}", own, NO_LIMITS)

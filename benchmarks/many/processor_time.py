@@ -1,7 +1,7 @@
 """Processor time of the stack's services, including processes that end between two samples.
 
 The kernel adds the time of an ended process to its parent's when the parent collects it. So the sum over a service's
-living processes, with what they have collected, misses only processes that nobody collects.
+living processes, with what they have collected, misses only processes that no parent collects.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class World:
 
     @property
     def lake(self) -> Lake:
-        """The stack's lake, opened anew."""
+        """The stack's lake, opened again by every call."""
         return Lake(self.home.lake)
 
     def add(self, pipelines: Sequence[str]) -> None:

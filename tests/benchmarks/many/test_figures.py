@@ -37,6 +37,8 @@ def test_records_have_the_same_figures_and_targets_in_every_run() -> None:
     assert found[ANSWER.format(95)].value == pytest.approx(3.0) and found[ANSWER.format(95)].holds
     assert found["evaluations per pipeline and minute"].value == 1.0
     assert found["CPU per evaluation"].value == pytest.approx(3.0)
+    assert found["commits without a Decision"].value == 0
+    assert found["cores for 2 pipelines, calculated"].value == pytest.approx(0.15)
     assert found["cores for 200 pipelines, calculated"].value == pytest.approx(10.05)
     assert found["share of 8 cores for 200 pipelines, calculated"].value == pytest.approx(1.256)
     assert found["cores for 1,000 pipelines, calculated"].value == pytest.approx(50.05)
@@ -49,4 +51,5 @@ def test_pipeline_that_is_not_evaluated_misses_the_target() -> None:
         r.figure: r for r in judged(list(records("p50", Window(0.0, 600.0, 630.0, USED_S, {"a": late}), 0.05)), TARGETS)
     }
     assert found[ANSWER.format(95)].value == pytest.approx(90.0) and not found[ANSWER.format(95)].holds
+    assert found["commits without a Decision"].value == 1
     assert found["unexpected: hold: data_quality"].value == 1
