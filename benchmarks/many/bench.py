@@ -28,7 +28,8 @@ COUNTS = {"p1": 1, "p10": 10, "p50": 50}
 BAD = "bad"
 SCENARIOS = (*COUNTS, BAD)
 QUICK_SCENARIOS = ("p10",)
-SETTLE_S, IDLE_S, QUICK_IDLE_S = 30.0, 90.0, 45.0
+SETTLE_S, IDLE_S, QUICK_IDLE_S = 45.0, 120.0, 60.0
+"""The idle stack is measured for whole minutes, because some of its work comes once per minute."""
 CYCLES, QUICK_CYCLES, BAD_CYCLES = 3, 1, 2
 """Cycles of the drivers that are measured, each of about three minutes."""
 TAIL_S = 30.0
