@@ -39,7 +39,7 @@ def own_processes(millrace_home: Path) -> Iterator[None]:
     yield
     for one in processes._idle():
         one.end()
-    for kept in (processes._idle, processes._turns):
+    for kept in (processes._idle, processes._turns, processes._slow):
         kept.cache_clear()
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
@@ -103,7 +103,7 @@ def test_evaluations_that_hang_keep_no_other_waiting_and_are_killed(monkeypatch:
     monkeypatch.setattr(processes, "PATIENCE_S", 0.2)
 
     async def race() -> list[object]:
-        hanging = [asyncio.create_task(processes.evaluated("stuck", NOTHING)) for _ in range(5)]
+        hanging = [asyncio.create_task(processes.evaluated("stuck", NOTHING)) for _ in range(3)]
         outcome = await processes.evaluated("other", NOTHING)
         assert outcome.state is State.NOT_DUE
         assert not any(task.done() for task in hanging)

@@ -117,15 +117,26 @@ async def _readable(pipe: Connection) -> None:
 
 @asynccontextmanager
 async def _turn() -> AsyncIterator[None]:
-    """Wait until fewer evaluations run than there are processors; those that take long do not count."""
+    """Wait until fewer evaluations run than there are processors; as many again may run if those take long."""
     turns, loop = _turns(), asyncio.get_running_loop()
     await turns.acquire()
-    given_up = loop.call_later(PATIENCE_S, turns.release)
+    lent = False
+
+    def lend() -> None:
+        nonlocal lent
+        lent = len(_slow()) < _at_once()
+        if lent:
+            _slow().append(pass_on)
+            turns.release()
+
+    pass_on = loop.call_later(PATIENCE_S, lend)
     try:
         yield
     finally:
-        if given_up.when() > loop.time():
-            given_up.cancel()
+        pass_on.cancel()
+        if lent:
+            _slow().remove(pass_on)
+        else:
             turns.release()
 
 
@@ -136,7 +147,17 @@ def _idle() -> list[_Evaluator]:
 
 @cache
 def _turns() -> asyncio.Semaphore:
-    return asyncio.Semaphore(max(2, os.cpu_count() or 1))
+    return asyncio.Semaphore(_at_once())
+
+
+@cache
+def _slow() -> list[object]:
+    """Return one entry per evaluation that has passed on its turn."""
+    return []
+
+
+def _at_once() -> int:
+    return max(2, os.cpu_count() or 1)
 
 
 @cache
