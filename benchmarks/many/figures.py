@@ -23,7 +23,15 @@ EXPECTED = frozenset(
     (
         *("under_provisioned", "utilisation_above_target", "backlog_to_drain", "over_provisioned", "binary_lifting"),
         *("well_provisioned", "window_half_old", "slack_too_small", "no_safe_lower_level", "does_not_pay"),
-        *("at_minimum", "below_decision_threshold", "step_sufficed", "settling", "not_running_yet", "held_by_trigger"),
+        *(
+            "at_minimum",
+            "below_decision_threshold",
+            "step_sufficed",
+            "settling",
+            "not_running_yet",
+            "held_by_trigger",
+            "draining",
+        ),
     )
 )
 """Reason codes of pipelines that run as they should under this load."""
