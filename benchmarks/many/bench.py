@@ -68,7 +68,7 @@ def _bad(world: World, quick: bool) -> list[Record]:
     pipelines = names(COUNTS["p10"])
     _start(world, [*pipelines, *FAULTY])
     before = _measured(world, pipelines, 1)
-    spoil(world)
+    spoil(world.home.lake, world.specs)
     after = _measured(world, pipelines, QUICK_CYCLES if quick else BAD_CYCLES)
     told = {"before": before, BAD: after}
     latencies = {name: list(latency_records(name, window)) for name, window in told.items()}
