@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, literal
+from airflow.sdk.exceptions import AirflowSkipException
 
 from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.model.profile_spec import Profile
@@ -36,7 +38,7 @@ def build(spec: PipelineSpec, profile: Profile) -> DAG:
             name=f"profile_{spec.name}",
             application=str(PACKAGE / "jobs" / "profile_source.py"),
             application_args=literal(_arguments(spec, profile)),  # braces in a path are not a Jinja template
-            pre_execute=_with_delta,
+            pre_execute=partial(_prepare, spec.name),
             driver_memory="1g",
             execution_timeout=timedelta(minutes=20),
             retry_delay=timedelta(minutes=1),
@@ -55,9 +57,15 @@ def _arguments(spec: PipelineSpec, profile: Profile) -> list[str]:
     ]
 
 
-def _with_delta(context: Any) -> None:
-    """Complete the operator with this machine's jars, interpreter and Spark home."""
+def _prepare(pipeline: str, context: Any) -> None:
+    """Complete the operator with this machine's jars, interpreter and Spark home; on schedule, only if the job runs."""
     from millrace.environment.spark_env import driver_submit_conf, environment
+    from millrace.wiring import control_tables
+
+    if context["dag_run"].run_type == "scheduled":
+        latest = control_tables().deployments.latest(pipeline)
+        if latest is None or not latest.kept_running:
+            raise AirflowSkipException(f"{pipeline} does not run.")
 
     operator = context["task"]
     operator.conf = {**driver_submit_conf(), "spark.ui.enabled": "false"}

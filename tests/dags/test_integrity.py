@@ -4,15 +4,19 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 
 from millrace.dags.builders import profile
+from millrace.lake.store import Lake
 from millrace.local.stack.services import TASKS_AT_A_TIME
 from millrace.pipelines.catalog import load
 from tests.airflow_home import ROOT, write_pipeline
+from tests.dags.runs import launched
 
 pytestmark = pytest.mark.airflow
 TOO_HEAVY = ("pyspark", "mlflow", "great_expectations", "skopt", "sklearn", "scipy", "deltalake", "pyarrow", "pandas")
@@ -84,6 +88,19 @@ def test_profile_arguments_contain_no_shell_and_no_secret(bag: DagBag, millrace_
     asked = {"--pipeline": "tiny", "--lake": str(millrace_home / "lake"), "--source": source, "--time-column": "time"}
     assert arguments == asked | {"--period-s": "60", "--stream": "origin"}
     assert bag.dags["profile_tiny"].timetable.expression == "*/10 * * * *"
+
+
+def test_profile_runs_on_schedule_only_while_the_pipeline_runs(bag: DagBag, millrace_home: Path) -> None:
+    task = bag.dags["profile_tiny"].get_task("profile")
+
+    def prepare(run_type: str) -> None:
+        task._pre_execute_hook({"task": task, "dag_run": SimpleNamespace(run_type=run_type)})
+
+    with pytest.raises(AirflowSkipException, match="tiny does not run"):
+        prepare("scheduled")
+    prepare("manual")
+    launched(Lake(millrace_home / "lake"))
+    prepare("scheduled")
 
 
 def test_profile_arguments_with_braces_stay_as_in_the_spec(millrace_home: Path, tmp_path: Path) -> None:
