@@ -92,13 +92,13 @@ class ExternalReconciler:
         deployment = self._tables.deployments.latest(self._pipeline)
         if deployment is None or deployment.detached:
             return None
-        beat, name = self._alive(), self._pipeline
+        last, name = self._newest(), self._pipeline
+        beat = last if last is not None and last.is_alive(self._clock()) else None
         if not deployment.running:
             told = f"{name} was stopped, so Millrace leaves it alone, but its driver still runs: "
             return None if beat is None else f"{told}{beat.driver.name}. Stop it where it was started."
         if beat is not None:
-            return self.restart_needed()
-        last = self._newest()
+            return self._restart_needed(deployment, beat)
         if last is None:
             return (
                 f"{name} waits for a driver. Start it where you start Spark, with "
@@ -114,7 +114,10 @@ class ExternalReconciler:
     def restart_needed(self) -> str | None:
         """Return which settings of the newest Deployment need a restart, and the command; None if none does."""
         deployment, beat = self._tables.deployments.latest(self._pipeline), self._alive()
-        if deployment is None or not deployment.kept_running or beat is None:
+        return None if deployment is None or beat is None else self._restart_needed(deployment, beat)
+
+    def _restart_needed(self, deployment: Deployment, beat: Heartbeat) -> str | None:
+        if not deployment.kept_running:
             return None
         present = beat.driver.settings
         settings = settings_to_change(deployment.apps[self._pipeline], present)

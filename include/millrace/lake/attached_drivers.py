@@ -13,6 +13,7 @@ from millrace.model.codec import from_json
 
 MISSED = 3
 """Heartbeats in a row without which a driver counts as gone, if they span more than :data:`SEEN`."""
+RECENTLY = timedelta(minutes=10)
 LOOK_BACK = timedelta(days=1)
 """Age of the oldest heartbeat that is looked for."""
 MOST_ROWS = 200
@@ -63,9 +64,10 @@ def newest_heartbeat(lake: Lake, pipeline: str, app: str, now: datetime) -> Hear
     Raises:
         MillraceError: If the lake cannot be read.
     """
-    query = RowQuery(TABLE, pipeline, MOST_ROWS, not_before=now - LOOK_BACK, equal={"app": app})
-    rows = [row for row in read_recent(lake, query).rows.to_pylist() if row.get("attached")]
-    if not rows:
-        return None
-    last = max(rows, key=lambda row: (row["generation"], row["time"]))
-    return Heartbeat(last["time"], int(last["generation"]), from_json(AttachedDriver, last["attached"]))
+    for look_back in (RECENTLY, LOOK_BACK):  # a driver that is alive has a row in the last minutes
+        query = RowQuery(TABLE, pipeline, MOST_ROWS, not_before=now - look_back, equal={"app": app})
+        rows = [row for row in read_recent(lake, query).rows.to_pylist() if row.get("attached")]
+        if rows:
+            last = max(rows, key=lambda row: (row["generation"], row["time"]))
+            return Heartbeat(last["time"], int(last["generation"]), from_json(AttachedDriver, last["attached"]))
+    return None

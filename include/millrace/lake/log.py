@@ -159,6 +159,8 @@ class DeltaLog:
             MillraceError: If it cannot be read.
         """
         try:
+            if self._was_replaced():
+                self._commits.clear()
             known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
             last = self._last_from(known) if known is not None else None
         except OSError as error:
@@ -167,22 +169,25 @@ class DeltaLog:
         return self._newest
 
     def commit(self, version: int) -> Commit | None:
-        """Return an entry of the log; None if it was cleaned.
+        """Return an entry of the log; None if it was cleaned before it was read.
+
+        An entry that was read stays the same until :meth:`newest` finds another table in its place.
 
         Raises:
             MillraceError: If it cannot be read.
         """
+        known = self._commits.get(version)
+        if known is not None:
+            return known[1]
         try:
-            changed_ns, known = self._changed_ns(version), self._commits.get(version)
-            if changed_ns is None:
-                return None
-            if known is not None and known[0] == changed_ns:
-                return known[1]
-            commit = _commit(version, self.text(version))
+            changed_ns = self._changed_ns(version)
+            commit = None if changed_ns is None else _commit(version, self.text(version))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise unreadable(self.location / _name(version), error) from error
+        if changed_ns is None or commit is None:
+            return None
         if len(self._commits) >= MOST_KEPT:
             self._commits.clear()
         self._commits[version] = changed_ns, commit
@@ -233,6 +238,11 @@ class DeltaLog:
 
     def _names(self) -> list[str]:
         return [entry.name for entry in self.location.files.list()]
+
+    def _was_replaced(self) -> bool:
+        """Return whether the table was deleted since an entry was read, and perhaps created again."""
+        read = next(reversed(self._commits), None)
+        return read is not None and self._changed_ns(read) != self._commits[read][0]
 
     def _changed_ns(self, version: int) -> int | None:
         """Return when an entry was written; 0 in a bucket, where asking costs as much as reading."""
