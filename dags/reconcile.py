@@ -15,9 +15,8 @@ from millrace.plugins.outcomes import as_airflow, report_changes
 from millrace.wiring import drivers_here, lake_uri
 
 DOC = """
-Starts or stops drivers until they match each pipeline's newest Deployment, with a back-off, and sends due alerts. A
-pipeline that runs as it should has no task of its own. The others do, which fail while they do not run as they should;
-their logs say why.
+Starts or stops drivers until they match each pipeline's newest Deployment, with a back-off, and sends due alerts.
+Only a pipeline that does not run as it should has a task of its own; its log says why.
 """
 PATIENCE_S = 5.0
 """How long a run watches a start. The start continues on its own; the next run completes it."""

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class EvaluationTrigger(BaseTrigger):
-    """Evaluate a pipeline; skip the task if nobody has to do anything, else let it continue on a worker.
+    """Evaluate a pipeline; skip the task if nothing follows from it, else let it continue on a worker.
 
     Args:
         pipeline: Name of the pipeline.

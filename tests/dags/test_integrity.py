@@ -74,6 +74,15 @@ def test_adapt_when_parsed_then_wakes_on_commits_of_its_own_pipeline(bag: DagBag
     assert (arguments["lake"], arguments["table"]) == (str(millrace_home / "lake"), "telemetry/batches")
 
 
+def test_task_needs_only_the_dags_of_its_pipeline(
+    millrace_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "specs" / "broken.yaml").write_text("name: [")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "adapt_tiny")
+    found = set(DagBag(ROOT / "dags" / "pipelines.py").dags)
+    assert found == {f"{kind}_tiny" for kind in KINDS}
+
+
 def test_profile_when_spec_has_none_then_has_no_dag(millrace_home: Path, tmp_path: Path) -> None:
     spec = tmp_path / "specs" / "tiny.yaml"
     spec.write_text(spec.read_text().split("profile:")[0])

@@ -44,7 +44,7 @@ class EvaluationOutcome:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has to do anything about it."""
+        """Whether there is nothing to carry out, to ask or to report."""
         if self.state is State.NOT_DUE:
             return True
         return self.state is State.DECIDED and self.due is None and self.action in ("hold", "veto")

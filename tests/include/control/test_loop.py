@@ -123,6 +123,22 @@ def test_decide_retried_stores_an_evaluation_once(w: World, monkeypatch: pytest.
     assert len(DecisionStore(w.lake).recent(NAME)) == 1
 
 
+def test_decision_of_a_killed_evaluation_is_unfinished_until_it_is_acted_on(w: World) -> None:
+    assert w.loop.unfinished() is None
+    decision = w.loop.decide(w.loop.observe())
+    assert w.loop.unfinished() == decision
+    assert w.loop.commit(decision) == decision.decision_id
+    assert w.loop.unfinished() is None
+    w.clock.wait(3600)
+    assert w.loop.unfinished() is None
+
+
+def test_decision_that_nobody_acted_on_for_long_stays_as_it_is(w: World) -> None:
+    w.loop.decide(w.loop.observe())
+    w.clock.wait(3600)
+    assert w.loop.unfinished() is None
+
+
 def test_apply_retried_creates_one_version(w: World) -> None:
     decision = evaluate(w)
     w.loop.apply(decision.decision_id)
