@@ -278,7 +278,7 @@ def _app(
         batch_rows_limit=limit_in_force(history.batches) or (history.batches[-1].rows_in if first else None),
         batch_limits=history.newest.limits,
         memory_deaths=deaths.of_memory,
-        gc_ratio=gc_ratio(batches),
+        gc_ratio=gc_ratio(history),
         executor_deaths=deaths.others,
         operators=operators(spec.app, history, present),
         arrival_basis=arrival_basis(history),

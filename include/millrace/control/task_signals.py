@@ -13,6 +13,8 @@ from millrace.model.telemetry import BatchMetrics, OperatorBatch
 
 SAME_TASKS = 0.9
 """Share of the rows whose batches must have the same number of tasks."""
+LEAST_BUSY = 0.1
+"""Share of the slots' time that tasks must take for the share of garbage collection in it to say anything."""
 
 
 def operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tuple[OperatorSignals, ...]:
@@ -56,10 +58,16 @@ def slot_busy_ratio(history: History) -> float | None:
     return min(1.0, max(0.0, busy_s / history.period_s))
 
 
-def gc_ratio(batches: Sequence[BatchMetrics]) -> float | None:
-    """Return the share of the tasks' time that garbage collection took; None if no batch reports both."""
-    timed = [(b.gc_s, s) for b in batches if b.gc_s is not None and (s := _tasks_s(b))]
-    return min(1.0, sum(gc_s for gc_s, _ in timed) / sum(s for _, s in timed)) if timed else None
+def gc_ratio(history: History) -> float | None:
+    """Return the share of the tasks' time in the period that garbage collection took.
+
+    None if no batch reports both, or the slots were almost idle: then a single collection is most of the little time.
+    """
+    timed = [(b.gc_s, s) for b in history.in_period(history.batches) if b.gc_s is not None and (s := _tasks_s(b))]
+    tasks_s = sum(s for _, s in timed)
+    if not timed or tasks_s < LEAST_BUSY * history.newest.slots * history.period_s:
+        return None
+    return min(1.0, sum(gc_s for gc_s, _ in timed) / tasks_s)
 
 
 def _tasks_s(batch: BatchMetrics) -> float:

@@ -319,6 +319,8 @@ def test_collect_reports_the_share_of_garbage_collection_in_the_tasks_time(tmp_p
     rows = [replace(b, gc_s=0.2 * sum(o.useful_s or 0.0 for o in b.operators)) for b in App().run(60, 900)]
     assert of(collect_from(lake_of(tmp_path / "known", rows))).gc_ratio == pytest.approx(0.2)
     assert of(collect_from(lake_of(tmp_path / "unknown", App().run(60, 900)))).gc_ratio is None
+    idle = [replace(b, gc_s=0.7 * sum(o.useful_s or 0.0 for o in b.operators)) for b in App().run(60, 10)]
+    assert of(collect_from(lake_of(tmp_path / "idle", idle))).gc_ratio is None, "one collection is most of so little"
 
 
 def test_collect_when_columns_are_null_then_figures_are_missing_not_zero(tmp_path: Path) -> None:
