@@ -11,9 +11,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from millrace.model.decision import Outcome
-from millrace.reporting.spans import add_changes, describe_decision
+from millrace.model.evaluation_outcome import EvaluationOutcome, State
+from millrace.reporting.spans import add_changes, describe_outcome
 from tests.include.control.world import NAME, NOON
-from tests.include.reporting.test_metrics import CHANGE, DECISION
+from tests.include.reporting.test_metrics import CHANGE
+
+DECIDED = EvaluationOutcome(State.DECIDED, "more", NAME, "d", "apply", "under_provisioned", "d")
 
 
 @pytest.fixture
@@ -30,8 +33,8 @@ def tracer(exporter: InMemorySpanExporter) -> Iterator[Tracer]:
 
 
 def test_decision_is_on_the_span_of_its_task(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
-    with tracer.start_as_current_span("worker.decide"):
-        describe_decision(DECISION)
+    with tracer.start_as_current_span("worker.evaluate"):
+        describe_outcome(DECIDED)
     (span,) = exporter.get_finished_spans()
     assert span.attributes == {
         "millrace.pipeline": NAME,
@@ -55,5 +58,5 @@ def test_each_change_is_an_event_at_its_start_time(tracer: Tracer, exporter: InM
 
 
 def test_without_a_span_nothing_happens() -> None:
-    describe_decision(DECISION)
+    describe_outcome(DECIDED)
     add_changes([CHANGE])
