@@ -141,6 +141,12 @@ LIVE = (
         judged={"speedup": "speedup", "rows that differ": "rows_different"},
     ),
     Claim(
+        "Processors that 50 pipelines take if each is evaluated once per minute, Airflow included",
+        "./millrace bench many --scenario p50",
+        *("many", "p50", "millrace", "cores, Airflow included"),
+        judged={"processors": "cores, Airflow included", "commit to decision, p95": "commit to Decision, p95"},
+    ),
+    Claim(
         "CPU time of one evaluation, with 50 pipelines and a week of telemetry",
         "./millrace bench control_scale --scenario p50_d7",
         *("control_scale", "p50_d7", "millrace", "evaluation_cpu_s"),
