@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.background import in_background
 from millrace.control.batch_history import main_query, read_batches
 from millrace.drivers.submit import start
 from millrace.environment.spark_env import submit_options
@@ -77,9 +78,8 @@ class Feed:
             rate: Rows per second as a function of the seconds since the start.
             tick_s: Seconds between two commits.
         """
-        stop = threading.Event()
 
-        def work() -> None:
+        def work(ended: threading.Event) -> None:
             begin, due = time.monotonic(), 0.0
             for number in count(1):
                 target = rate(number * tick_s) * tick_s
@@ -88,16 +88,11 @@ class Feed:
                 due -= rows
                 if rows:
                     self.commit(rows)
-                if stop.wait(max(0.0, begin + number * tick_s - time.monotonic())):
+                if ended.wait(max(0.0, begin + number * tick_s - time.monotonic())):
                     return
 
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
+        with in_background(work, "feed"):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 class DelaysApp:

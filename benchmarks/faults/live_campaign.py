@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.background import in_background
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import embedded_cluster
 from benchmarks.elastic.methods import LIVE
@@ -106,9 +107,8 @@ def _await_commit(pipeline: Pipeline, after: float) -> None:
 @contextmanager
 def _healed(pipeline: Pipeline, found: Campaign) -> Iterator[None]:
     """Heal the pipeline once per second while the context lasts."""
-    ended = threading.Event()
 
-    def heal() -> None:
+    def heal(ended: threading.Event) -> None:
         while not ended.wait(HEAL_EVERY_S):
             try:
                 pipeline.reconciler().reconcile(wait_s=0)
@@ -117,10 +117,5 @@ def _healed(pipeline: Pipeline, found: Campaign) -> Iterator[None]:
             except Exception as error:
                 found.errors.append(f"{type(error).__name__}: {error}")
 
-    thread = threading.Thread(target=heal, name="healer")
-    thread.start()
-    try:
+    with in_background(heal, "healer"):
         yield
-    finally:
-        ended.set()
-        thread.join()

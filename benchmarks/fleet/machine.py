@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.background import in_background
 from benchmarks.elastic.cluster import Cluster, ExecutorWatch
 from benchmarks.elastic.measure import Cores
 from benchmarks.elastic.pipeline import Pipeline
@@ -37,9 +38,8 @@ def without_cluster(root: Path) -> Cluster:
 @contextmanager
 def kept_running(pipeline: Pipeline) -> Iterator[None]:
     """Reconcile a pipeline all the time while the context lasts: a driver that ends is started again."""
-    ended = threading.Event()
 
-    def keep() -> None:
+    def keep(ended: threading.Event) -> None:
         while not ended.wait(EVERY_S):
             try:
                 pipeline.reconciler().reconcile(wait_s=0, patience_s=PATIENCE_S)
@@ -48,13 +48,8 @@ def kept_running(pipeline: Pipeline) -> Iterator[None]:
             except MillraceError as error:
                 say(f"    {error}")
 
-    thread = threading.Thread(target=keep, name="reconciler")
-    thread.start()
-    try:
+    with in_background(keep, "reconciler"):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @dataclass
@@ -89,17 +84,12 @@ class DriverWatch:
 @contextmanager
 def watched(pipeline: Pipeline) -> Iterator[DriverWatch]:
     """Watch the drivers of a pipeline while the context lasts."""
-    watch, ended = DriverWatch(lambda: find(pipeline.home.run / "drivers", pipeline.spec.name)), threading.Event()
+    watch = DriverWatch(lambda: find(pipeline.home.run / "drivers", pipeline.spec.name))
 
-    def look() -> None:
+    def look(ended: threading.Event) -> None:
         while not ended.wait(LOOK_S):
             with suppress(OSError):
                 watch.look(time.time())
 
-    thread = threading.Thread(target=look, name="driver-watch")
-    thread.start()
-    try:
+    with in_background(look, "driver-watch"):
         yield watch
-    finally:
-        ended.set()
-        thread.join()

@@ -7,11 +7,13 @@ living processes, with what they have collected, misses only processes that no p
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
+
+from benchmarks.background import in_background
 
 PROC = Path("/proc")
 SAMPLE_S = 2.0
@@ -105,18 +107,14 @@ class Meter:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Sample every two seconds while the block runs."""
-        stop = threading.Event()
 
-        def run() -> None:
-            while not stop.wait(SAMPLE_S):
+        def run(ended: Event) -> None:
+            while not ended.wait(SAMPLE_S):
                 self.advance()
 
         self.advance()
-        thread = threading.Thread(target=run, name="processor-time", daemon=True)
-        thread.start()
         try:
-            yield
+            with in_background(run, "processor-time"):
+                yield
         finally:
-            stop.set()
-            thread.join()
             self.advance()
