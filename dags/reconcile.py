@@ -54,13 +54,12 @@ with DAG(
         specs, _ = load_all()
         with as_airflow():
             tables = control_tables()
-            latest = [d for d in tables.deployments.all_latest() if not d.detached]
             return [
                 d.pipeline
-                for d in latest
+                for d in tables.deployments.all_latest()
+                if not d.detached
                 # a running pipeline with an unreadable spec gets a task, which fails visibly
-                if (d.pipeline in specs and not is_settled(specs[d.pipeline], tables))
-                or (d.pipeline not in specs and d.running)
+                and (d.running if (spec := specs.get(d.pipeline)) is None else not is_settled(spec, tables))
             ]
 
     @task(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +11,14 @@ from itertools import pairwise
 
 from millrace.lake.decisions import ID_TIME
 from millrace.lake.deployments import DeploymentStore
+from millrace.lake.log import Commit
 from millrace.lake.store import Lake
 
 BATCHES, DECISIONS = "telemetry/batches", "control/decisions"
 SILENCE_S = 65.0
 """Time without a commit after which the next commit is due for an evaluation at once, seconds: over a period."""
-_DECISION = re.compile(rb'"appId":"decision/([^"]+)"')
+DECISION = "decision/"
+"""What the application transaction of a Decision starts with; its id follows."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,16 @@ def histories(lake: Lake, pipelines: Sequence[str]) -> dict[str, History]:
         MillraceError: If the lake cannot be read.
     """
     found = {name: _Found() for name in pipelines}
-    for version, time, text in _entries(lake, BATCHES):
-        for name in {_pipeline_of(line) for line in text.splitlines() if line.startswith(b'{"add":')}:
+    for time, commit in _additions(lake, BATCHES):
+        for name in {file.partition.get("pipeline") for file in commit.added}:
             if name in found:
-                found[name].commits.append((time, version))
-    recorded: dict[str, float] = {}
-    for _, time, text in _entries(lake, DECISIONS):
-        recorded.update((str(match, "utf-8"), time) for match in _DECISION.findall(text))
+                found[name].commits.append((time, commit.version))
+    recorded = {
+        transaction.removeprefix(DECISION): time
+        for time, commit in _additions(lake, DECISIONS)
+        for transaction in commit.transactions
+        if transaction.startswith(DECISION)
+    }
     columns = "pipeline, decision_id, action, reason_code, cursor_version"
     sql = f"select {columns} from decisions where cursor_version is not null order by time"  # noqa: S608 - constant
     for row in lake.rows(sql, DECISIONS) if lake.exists(DECISIONS) else ():
@@ -108,17 +111,13 @@ def _began(decision_id: str) -> float:
     return datetime.strptime(decision_id.partition("-")[0], ID_TIME).replace(tzinfo=UTC).timestamp()
 
 
-def _entries(lake: Lake, table: str) -> Iterator[tuple[int, float, bytes]]:
-    """Yield version, time and text of the commits of a table that added rows."""
+def _additions(lake: Lake, table: str) -> Iterator[tuple[float, Commit]]:
+    """Yield the commits of a table that added rows, each with its time, seconds since 1970."""
     log = lake.log(table)
     for version in sorted(log.versions()[0]):
         commit = log.commit(version)
         if commit is not None and commit.time is not None and commit.added:
-            yield version, commit.time.timestamp(), log.text(version)
-
-
-def _pipeline_of(line: bytes) -> str | None:
-    return (json.loads(line)["add"].get("partitionValues") or {}).get("pipeline")
+            yield commit.time.timestamp(), commit
 
 
 def waits(history: History, period_s: float, end: float) -> list[Wait]:

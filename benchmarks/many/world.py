@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from benchmarks.many.drivers import PERIOD_S, START_SLOTS
 from benchmarks.many.load import CYCLE_S, FIRST_SILENT_S
@@ -139,16 +140,8 @@ def running_world() -> Iterator[World]:
         root = Path(folder).resolve()
         world = World(Home(root / "home"), root / "specs")
         world.specs.mkdir()
-        before = os.environ.get(lifecycle.FOLDERS)
-        os.environ[lifecycle.FOLDERS] = str(world.specs)
-        try:
-            with lifecycle.attached(world.home):
-                try:
-                    yield world
-                finally:
-                    world.close()
-        finally:
-            if before is None:
-                del os.environ[lifecycle.FOLDERS]
-            else:
-                os.environ[lifecycle.FOLDERS] = before
+        with patch.dict(os.environ, {lifecycle.FOLDERS: str(world.specs)}), lifecycle.attached(world.home):
+            try:
+                yield world
+            finally:
+                world.close()

@@ -144,7 +144,7 @@ def test_adapt_when_the_evaluation_is_killed_then_its_retry_finds_the_decision(
     launched(lake)
     overloaded(lake)
     run("adapt_tiny")
-    assert len(calls) == 1 and applied == calls, "nothing is new, but the Decision was not acted on"
+    assert len(calls) == 1 and applied == calls, "the retry finds no new telemetry, and acts on the recorded Decision"
     assert [d.decision_id for d in DecisionStore(lake).recent("tiny")] == calls
     newest = DeploymentStore(lake).latest("tiny")
     assert newest is not None and newest.decision_id == calls[0]

@@ -34,7 +34,7 @@ from millrace.model.spec import PipelineSpec
 
 NOT_JUDGED = GateResult(True, sentence="not judged")
 UNFINISHED = timedelta(minutes=10)
-"""Age up to which a Decision that nobody acted on is taken up again."""
+"""Age from which a recorded Decision is left as it is, even if an evaluation was killed before it acted on it."""
 
 
 class Gate(Protocol):

@@ -46,8 +46,9 @@ async def evaluated(pipeline: str, asked: str) -> EvaluationOutcome:
         except BaseException:
             evaluator.end()
             raise
-        evaluator.evaluated.append(pipeline)
-        if len(evaluator.evaluated) < MOST_EVALUATIONS:
+        evaluator.pipelines.add(pipeline)
+        evaluator.evaluations += 1
+        if evaluator.evaluations < MOST_EVALUATIONS:
             _idle().append(evaluator)
         else:
             evaluator.end()
@@ -60,7 +61,8 @@ class _Evaluator:
 
     process: ForkServerProcess
     pipe: Connection
-    evaluated: list[str] = field(default_factory=list)
+    pipelines: set[str] = field(default_factory=set)
+    evaluations: int = 0
 
     def end(self) -> None:
         self.pipe.close()
@@ -76,7 +78,7 @@ def _take_idle(pipeline: str) -> _Evaluator | None:
         dead.end()
     if not idle:
         return None
-    chosen = next((one for one in idle if pipeline in one.evaluated), idle[0])
+    chosen = next((one for one in idle if pipeline in one.pipelines), idle[0])
     idle.remove(chosen)
     return chosen
 

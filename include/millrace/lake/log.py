@@ -181,13 +181,13 @@ class DeltaLog:
             return known[1]
         try:
             changed_ns = self._changed_ns(version)
-            commit = None if changed_ns is None else _commit(version, self.text(version))
+            if changed_ns is None:
+                return None
+            commit = _commit(version, self.text(version))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise unreadable(self.location / _name(version), error) from error
-        if changed_ns is None or commit is None:
-            return None
         if len(self._commits) >= MOST_KEPT:
             self._commits.clear()
         self._commits[version] = changed_ns, commit

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from millrace.model.decision import Action
+
 
 class State(StrEnum):
     """How an evaluation ended."""
@@ -47,4 +49,4 @@ class EvaluationOutcome:
         """Whether there is nothing to carry out, to ask or to report."""
         if self.state is State.NOT_DUE:
             return True
-        return self.state is State.DECIDED and self.due is None and self.action in ("hold", "veto")
+        return self.state is State.DECIDED and self.due is None and self.action in (Action.HOLD, Action.VETO)
