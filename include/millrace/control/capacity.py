@@ -24,7 +24,8 @@ Sources of information, strongest first:
        outvoted if they do. Its error includes the uncertainty of the tasks' own cost. With few rows per batch, useful
        time is mostly that cost (above all a state store's) and says little about rows.
     3. o(p) is mostly planning, log and commit, so it is similar at every p: another prior.
-    4. Batches without rows cost a little less than o, because they read nothing: a prior, not points of the line.
+    4. Batches without rows cost a little less than o, because they read nothing: a prior, not points of the line. The
+       same holds for batches with so few rows that most of their tasks got none: what those took is no cost of a row.
 Without any of these (one level, equal rows, no useful time) o and s cannot be separated, and there is no Capacity.
 
 Rows / duration (o counted as work) and p x / u of the heaviest stage (all else ignored) are both wrong by 2x.
@@ -63,6 +64,8 @@ CLEAR = 2.5
 """Standard errors beyond which data contradicts a prior."""
 DRIFT_SHARE = 0.25
 """Up to this intercept, as a share of a usual batch, a line may be one to the origin, caused by a drift."""
+ROWS_PER_TASK, WORK_SHARE = 2.0, 1 / 3
+"""Below both, rows per task and work as a share of the batch, a batch is as good as empty."""
 CHANGED_COST = 1.5
 """The cost has changed if the durations of all of the newest :data:`MIN_BATCHES` batches differ by this factor from
 what earlier batches predict: a collector pauses, a sink is slow, or rows are different."""
@@ -128,12 +131,13 @@ def fit(batches: Sequence[BatchMetrics], *, shared: bool = False, uneven: Uneven
 
     Args:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.batch_history.healthy`),
-            at any number of levels. Those without rows count only for the fixed cost.
+            at any number of levels. Those with hardly any rows count only for the fixed cost.
         shared: Whether other queries use the same slots, too.
         uneven: How unevenly the present slots share the work of stages with state.
     """
-    levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(batches, uneven).items()}
-    empty = [b.duration_s for b in batches if b.rows_in == 0 and b.duration_s > 0]
+    full = [b for b in batches if not is_as_good_as_empty(b)]
+    levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(full, uneven).items()}
+    empty = [b.duration_s for b in batches if b.duration_s > 0 and is_as_good_as_empty(b)]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
     for p, level in levels.items():
@@ -182,6 +186,15 @@ def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
     share = of_tasks / (of_tasks + of_rows)
     a = tau + max(0.0, useful - tau * tasks) / tasks * share
     return Prior(a, math.hypot(START_SPREAD * tau, math.sqrt(share * of_rows) / tasks))
+
+
+def is_as_good_as_empty(batch: BatchMetrics) -> bool:
+    """Return whether a batch has no rows, or so few that its tasks' own cost hides theirs."""
+    busiest, spent = heaviest(batch), work(batch)
+    if batch.rows_in == 0 or busiest is None or spent is None:
+        return batch.rows_in == 0
+    tasks = busiest.tasks or ran_at(busiest, batch.slots) or 1
+    return batch.rows_in < ROWS_PER_TASK * tasks and spent.rows_s < WORK_SHARE * batch.duration_s
 
 
 @dataclass(frozen=True)

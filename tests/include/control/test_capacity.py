@@ -15,6 +15,7 @@ from millrace.control.capacity import (
     Uneven,
     fit,
     heaviest,
+    is_as_good_as_empty,
     parallelism,
     task_cost,
     typical_parallelism,
@@ -339,3 +340,46 @@ def test_fit_claims_nothing_from_the_start_of_tasks() -> None:
         return BatchMetrics("a", "a", "q", START, 1, 0, i, 4, 8, durations_ms=duration, operators=made)
 
     assert fit([quiet(i) for i in range(20)]) == {}
+
+
+def night(i: int, rows: int, useful: float = 1.6) -> BatchMetrics:
+    """A batch of a quiet night: eight tasks, most of them without a row, cost more than its rows."""
+    parts = (
+        OperatorBatch("0", "Scan", min(rows, 8), 2, rows, rows, 0.02 * rows),
+        OperatorBatch("1", "MapInPandas", 8, 2, rows, rows, 0.01 * 8 + 0.06 * rows),
+        OperatorBatch("2", "ObjectHashAggregate", 8, 2, rows, rows, 0.5 + 0.1 * (i % 4)),
+        OperatorBatch("3", "StateStoreSave", 8, 2, rows, 0, useful),
+    )
+    duration = {"triggerExecution": 3400 + 400 * (i % 3)}
+    return BatchMetrics("a", "a", "q", START, 1, 0, i, 2, rows, durations_ms=duration, operators=parts)
+
+
+def full(i: int, rows: int) -> BatchMetrics:
+    parts = (
+        OperatorBatch("1", "MapInPandas", 8, 2, rows, rows, 0.01 * 8 + 0.06 * rows),
+        OperatorBatch("3", "StateStoreSave", 8, 2, rows, 0, 1.6),
+    )
+    duration = {"triggerExecution": round(3800 + 30 * rows)}
+    return BatchMetrics("a", "a", "q", START, 1, 0, i, 2, rows, durations_ms=duration, operators=parts)
+
+
+def test_fit_keeps_the_cost_of_a_row_through_a_night_with_a_row_or_two_per_batch() -> None:
+    evening = [full(i, rows) for i, rows in enumerate([220, 150, 90, 60, 120])]
+    quiet = [night(5 + i, 1 + i % 3) for i in range(20)]
+    assert fit(evening)[2].rows_per_s == pytest.approx(1 / 0.03, rel=0.15)
+    assert fit([*evening, *quiet])[2].rows_per_s == pytest.approx(1 / 0.03, rel=0.15)
+
+
+def test_fit_claims_nothing_from_a_night_alone() -> None:
+    assert fit([night(i, 1 + i % 3) for i in range(20)]) == {}
+
+
+def test_batch_of_few_rows_that_cost_much_is_not_as_good_as_empty() -> None:
+    slow = OperatorBatch("1", "MapInPandas", 4, 4, 4, 4, 40.0)
+    batch = BatchMetrics(
+        "a", "a", "q", START, 1, 0, 0, 4, 4, durations_ms={"triggerExecution": 12_000}, operators=(slow,)
+    )
+    assert not is_as_good_as_empty(batch)
+    assert not is_as_good_as_empty(replace(batch, operators=())), "unknown work"
+    assert is_as_good_as_empty(replace(batch, operators=(replace(slow, useful_s=0.4),)))
+    assert is_as_good_as_empty(replace(batch, rows_in=0))
