@@ -132,7 +132,8 @@ def _run_uv(
 ) -> None:
     try:
         where: list[str | Path] = ["--python", venv / "bin" / "python", "--build-constraint", BUILD_LOCK]
-        run([venv / "bin" / "uv", "pip", command, *where, *options])
+        # an executor's Python starts in a third of the time, also where PYTHONDONTWRITEBYTECODE is set, as in images
+        run([venv / "bin" / "uv", "pip", command, "--compile-bytecode", *where, *options])
     except ProgramFailed:
         say("  uv could not install the packages; continuing with pip, which takes longer")
         run([*_pip(venv), "-r", lock])
