@@ -72,7 +72,7 @@ def airflow_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[
         "API__EXPOSE_CONFIG": False,
         "API__SECRET_KEY": secrets.api_secret_key,
         "API_AUTH__JWT_SECRET": secrets.jwt_secret,
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.1,
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": 0.5,
         "DAG_PROCESSOR__PARSING_PROCESSES": 1,
         # a new spec's DAGs appear within a minute; parsing more often only costs processor time
         "DAG_PROCESSOR__REFRESH_INTERVAL": 60,
