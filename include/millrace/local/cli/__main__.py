@@ -31,7 +31,7 @@ class Entry:
 
 
 ENTRIES = {
-    "demo": Entry("stack", "Replay a day of flights and watch a real job scale up and down."),
+    "demo": Entry("stack", "Replay a night of flights and watch a real job scale down and up."),
     "test": Entry("run_tests", "Run the tests, quickest first."),
     "bench": Entry("bench", "Measure one part and print its figures."),
     "setup": Entry("stack", "Install packages, jars and Spark without starting anything."),

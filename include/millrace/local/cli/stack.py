@@ -128,10 +128,10 @@ def _follow(path: Path) -> None:
 
 
 @click.command()
-@click.option("--days", type=float, help="Days to replay; fractions allowed. By default 0.9, for medallion 1.1.")
-@click.option("--day-s", default=360.0, show_default=True, help="Seconds per replayed day.")
-@click.option("--start-hour", type=int, help="Hour of the day to start at. By default 5, for medallion 20.")
-@click.option("--fold-days", default=14, show_default=True, help="Days of flights merged into one replayed day.")
+@click.option("--days", type=float, help="Days to replay; fractions allowed. By default 0.5, for medallion 1.1.")
+@click.option("--day-s", default=400.0, show_default=True, help="Seconds per replayed day.")
+@click.option("--start-hour", type=int, help="Hour of the day to start at. By default 21, for medallion 20.")
+@click.option("--fold-days", default=16, show_default=True, help="Days of flights merged into one replayed day.")
 @click.option(
     "--pipeline",
     type=click.Choice(["delays", "medallion"]),
@@ -154,9 +154,9 @@ def demo(
     keep: bool,
     down: bool,
 ) -> int:
-    """Replay a day of flights of 2013 and watch real Spark jobs scale up and down with them.
+    """Replay a night of flights of 2013 and watch real Spark jobs scale down and up with them.
 
-    Exit code 0 if they scaled up, scaled down, caught up, and the results equal a batch computation.
+    Exit code 0 if they scaled down, scaled up, caught up, and the results equal a batch computation.
     """
     from millrace.local.demo.demo_env import SHOWN, DemoEnv
     from millrace.local.demo.run import Demo

@@ -33,8 +33,8 @@ def checks(timeline: Timeline, comparison: Comparison | None, problem: str | Non
     several = (_together(timeline), _without_restart(timeline)) if len(timeline.apps) > 1 else ()
     return (
         _ended(problem),
-        _scaled(timeline, up=True),
         _scaled(timeline, up=False),
+        _scaled(timeline, up=True),
         *several,
         _caught_up(timeline),
         _equal(comparison),
@@ -61,15 +61,12 @@ def _ended(problem: str | None) -> Check:
 
 
 def _scaled(timeline: Timeline, *, up: bool) -> Check:
-    changes = steps(timeline)
-    first_up = next((i for i, (a, b) in enumerate(changes) if b.slots > a.slots), len(changes))
-    wanted = changes if up else changes[first_up:]  # a scale-down counts only after a scale-up
-    matching = [(a, b) for a, b in wanted if (b.slots > a.slots) == up]
+    matching = [(a, b) for a, b in steps(timeline) if (b.slots > a.slots) == up]
     named = len(timeline.apps) > 1
     text = ", ".join(
         f"{b.app} " * named + f"{a.slots} to {b.slots} slots at {clock(b.ready_s or 0)}" for a, b in matching
     )
-    return Check("It scaled up automatically" if up else "It scaled down again", bool(matching), text or "it never did")
+    return Check(f"It scaled {'up' if up else 'down'} automatically", bool(matching), text or "it never did")
 
 
 def _together(timeline: Timeline) -> Check:

@@ -48,8 +48,8 @@ class Example:
     pipeline: str
     folder: Path | None = None
     topic: str | None = None
-    start_hour: int = 5
-    days: float = 0.9
+    start_hour: int = 21
+    days: float = 0.5
 
 
 DELAYS = Example("delays")

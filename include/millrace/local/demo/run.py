@@ -36,7 +36,7 @@ from millrace.pipelines.catalog import find
 
 POLL_S = 1.0
 GRACE_S = 90.0
-"""Time per app after the end of the replay to process the rest and to scale down."""
+"""Time per app after the end of the replay to process the rest and to scale down once."""
 PROFILE_S, PROFILE_POLL_S = 180.0, 0.5
 """Time for the profile and the evaluation that uses it."""
 
@@ -129,12 +129,14 @@ class Demo:
     ) -> str | None:
         """Replay and show until everything has been processed; return why it ended early, if it did."""
         clock = self._clock
-        view.step(f"Replaying {clock.fold_days} days of flights, merged into {clock.days:g} days of {clock.day_s:g} s")
+        hours, seconds = clock.days * 24, clock.days * clock.day_s
+        view.step(f"Replaying {hours:g} hours from {clock.start_hour}:00 in {seconds:g} s; each has the flights of")
+        view.step(f"  that hour on {clock.fold_days} days")
         feed = self._env.start_feed(clock, spec.max_parallelism)
         cleaning.callback(stop_feed, feed)
         grace_s = GRACE_S * len(spec.app_specs)
         deadline = time.monotonic() + clock.days * clock.day_s + grace_s
-        most = 0
+        most, shrank = 0, False
         while True:
             stats = reader.read()
             source.refresh()
@@ -143,13 +145,13 @@ class Demo:
                 view.decision(decision)
             view.stats(stats, hour)
             most = max(most, stats.slots or 0)
+            shrank = shrank or (stats.slots or most) < most
             if failure := self._failure(feed, stats):
                 return failure
-            if feed.poll() is not None and self._settled(stats, most):
+            if feed.poll() is not None and shrank and self._settled(stats):
                 return None
             if time.monotonic() > deadline:
-                waiting = f"{stats.backlog:,} rows still waited" if stats.backlog else "it never scaled down again"
-                return f"{grace_s:g} s after the end of the replay {waiting}"
+                return f"{grace_s:g} s after the end of the replay, {_open(stats, shrank)}"
             time.sleep(POLL_S)
 
     def _failure(self, feed: subprocess.Popen[bytes], stats: LiveStats) -> str | None:
@@ -159,10 +161,10 @@ class Demo:
             return f"the replay failed: {self._env.feed_error()}"
         return None
 
-    def _settled(self, stats: LiveStats, most: int) -> bool:
-        """Return whether everything was processed, on fewer slots than the maximum."""
-        smaller = stats.slots is not None and stats.slots < most and stats.starting is None and not stats.changing
-        return smaller and not stats.backlog and settled(self._env.source, self._env.results)
+    def _settled(self, stats: LiveStats) -> bool:
+        """Return whether everything was processed and no change is in progress."""
+        steady = stats.slots is not None and stats.starting is None and not stats.changing
+        return steady and not stats.backlog and settled(self._env.source, self._env.results)
 
     def _conclude(self, view: View, spec: PipelineSpec, problem: str | None, ended: datetime) -> bool:
         """Check the run, write its report and print its summary; return whether all checks passed."""
@@ -194,6 +196,12 @@ class Demo:
         view.step("Stopping everything the demo started")
         self._env.stop()
         view.step("Everything is stopped")
+
+
+def _open(stats: LiveStats, shrank: bool) -> str:
+    if stats.backlog:
+        return f"{stats.backlog:,} rows still waited"
+    return "a change of slots was still in progress" if shrank else "it had never scaled down"
 
 
 @contextmanager
