@@ -82,7 +82,7 @@ class _Pipeline:
         """Change the slots and return downtime and duration of the whole change, both in seconds."""
         content = self._latest or self._spec.first_deployment()
         app = content.apps[self._spec.app]
-        self._commit(replace(content, apps={self._spec.app: replace(app, slots=3 - app.slots)}))
+        self._commit(replace(content, apps={self._spec.app: replace(app, slots=2 if app.slots == 1 else 1)}))
         (change,) = _reconciler(self._spec, self._lake, self._root, method).reconcile()
         if change.outcome is not Outcome.READY or change.ended is None:
             raise RuntimeError(f"the restart ended {change.outcome}: {change.error}")

@@ -23,6 +23,7 @@ TRIGGER_S = 3.0
 """Trigger interval of ``batch_ratio``, its reference for batch times: short against the lag goal of 20 s."""
 HPA_TARGET = 0.15
 """Target processor use per core of ``hpa_cpu``: rows that wait for a look-up leave most of a core idle."""
+LEAST_SLOTS, MOST_SLOTS = 2, 8
 DYNAMIC = "spark.dynamicAllocation."
 LOCALITY = "spark.locality."
 SPARK_PLACES = {
@@ -92,11 +93,12 @@ def spec_for(home: str, method: Method, wait_ms: float, period_s: float) -> Pipe
     spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": home})
     kept = (argument for argument in spec.args if not argument.startswith("--wait-ms"))
     options = (f"--wait-ms={wait_ms:g}", f"--trigger-s={method.trigger_s:g}")
-    slots = Slots(min=spec.slots.min, max=spec.slots.max, start=method.slots or spec.slots.min)
+    slots = Slots(min=LEAST_SLOTS, max=MOST_SLOTS, start=method.slots or LEAST_SLOTS)
     changed = {
         "args": (*kept, *options),
         "submit": spec.submit.model_copy(update={"master": method.master}),
         "slots": slots,
+        "max_parallelism": MOST_SLOTS,
         "period_s": period_s,
         "profile": None,
         "placement": None,

@@ -29,7 +29,7 @@ from millrace.pipelines.catalog import BUILT_IN, load
 from millrace.places import REPO
 from millrace.run_folder import discovery
 
-LOW_ROWS_PER_S, HIGH_ROWS_PER_S, TURN_S = 12.0, 40.0, 90.0
+LOW_ROWS_PER_S, HIGH_ROWS_PER_S, TURN_S = 10.0, 32.0, 90.0
 """The two loads and how long each lasts: slots change now and then, and so during some of the faults."""
 CALM_S = (1.0, 15.0)
 DISK = "2g"

@@ -1,7 +1,7 @@
 """From telemetry to the first batch on other executors, step by step, with the whole stack in the demo's conditions.
 
 First the demo decides by itself. Then ``adapt_delays`` is triggered as if by a person who requests one executor more
-and three more, repeatedly, to get enough samples of each. The figures are read from the lake (``stages.py``). The whole
+and two more, repeatedly, to get enough samples of each. The figures are read from the lake (``stages.py``). The whole
 run takes about fifteen minutes, the quick run eight.
 """
 
@@ -30,11 +30,11 @@ from millrace.pipelines.catalog import BUILT_IN, load
 
 BENCH, METHOD = "latency", "millrace"
 ADAPT = f"adapt_{PIPELINE}"
-ROUND = (2, 4, 2, 8)
-"""Requested slots, whatever the demo ended with: back to one executor, one more, back, three more."""
+ROUND = (2, 4, 2, 6)
+"""Requested slots, whatever the demo ended with: back to one executor, one more, back, two more."""
 REST_S = 3.0
 MEMORY_LIMIT_GB = 3.0
-EXECUTORS = {1: "one more", 2: "two more", 3: "three more"}
+EXECUTORS = {1: "one more", 2: "two more"}
 
 
 def run(quick: bool) -> list[Record]:

@@ -36,7 +36,7 @@ Limits = Mapping[int, float | None]
 NO_LIMITS: Limits = {50: None, 95: None}
 DECISION_LIMITS: Limits = {50: None, 95: 5.0}
 """From a commit of telemetry to the Decision on it."""
-REGISTERED_LIMITS: Mapping[int, Limits] = {1: {50: 5.0, 95: 7.0}, 3: {50: 7.0, 95: 9.0}}
+REGISTERED_LIMITS: Mapping[int, Limits] = {1: {50: 5.0, 95: 7.0}, 2: {50: 6.0, 95: 8.0}, 3: {50: 7.0, 95: 9.0}}
 """From a Decision to registered executors, by number of new executors."""
 
 
