@@ -58,7 +58,7 @@ from millrace.model.signals import Bounds
 
 SUFFIX, LIVE = "_mb", "_live"
 LIVE_S = 6.0
-"""From a decision to three more executors, as measured by ``./millrace bench elastic --scenario latency`` on two cores."""
+"""From a decision to three more executors on two cores, by ``./millrace bench elastic --scenario latency``."""
 PERMUTATIONS = 6
 WARM = 10
 Values = Sequence[float]
