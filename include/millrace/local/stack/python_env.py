@@ -109,7 +109,8 @@ def install(venv: Path, lock: Path, scratch: Path, run: Run, say: Callable[[str]
     only_uv.write_text(stanza(lock.read_text(encoding="utf-8"), "uv"), encoding="utf-8")
     run([*_pip(venv), "-r", only_uv])
     only_uv.unlink()
-    _run_uv(venv, "sync", ["--require-hashes", lock], lock, run, say)
+    # an executor's Python starts in a third of the time, also where PYTHONDONTWRITEBYTECODE is set, as in images
+    _run_uv(venv, "sync", ["--compile-bytecode", "--require-hashes", lock], lock, run, say)
 
 
 def add(venv: Path, lock: Path, run: Run, say: Callable[[str], None]) -> None:
@@ -132,8 +133,7 @@ def _run_uv(
 ) -> None:
     try:
         where: list[str | Path] = ["--python", venv / "bin" / "python", "--build-constraint", BUILD_LOCK]
-        # an executor's Python starts in a third of the time, also where PYTHONDONTWRITEBYTECODE is set, as in images
-        run([venv / "bin" / "uv", "pip", command, "--compile-bytecode", *where, *options])
+        run([venv / "bin" / "uv", "pip", command, *where, *options])
     except ProgramFailed:
         say("  uv could not install the packages; continuing with pip, which takes longer")
         run([*_pip(venv), "-r", lock])
