@@ -64,6 +64,7 @@ def test_scale_ups_are_grouped_by_the_number_of_new_executors(spec: PipelineSpec
     _batch(tables, 4, 15.0)
     _batch(tables, 4, 17.0)
     version = tables.deployments.commit(spec.first_deployment(), None)
+    version = _change(tables, version, 2, 1.0)
     version = _change(tables, version, 4, 10.0)
     version = _change(tables, version, 2, 20.0)
     _change(tables, version, 8, 30.0)
