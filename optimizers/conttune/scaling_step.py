@@ -204,6 +204,8 @@ def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[st
         (context,), (deepest,) = contexts, lower.values()
         between = sorted({context.level(p) for p in range(deepest, context.now)})
         steps = [{context.operator.name: p} for p in between if context.now - p >= least * total]
+        if not steps:  # the deepest level is not an allowed one, and the allowed one that is worth as much frees less
+            return replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
     found: list[PayBack] = []
     for step in steps:
         freed = sum(c.now - step[c.operator.name] for c in contexts if c.operator.name in step)
