@@ -202,10 +202,9 @@ def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[st
     steps = [lower]
     if len(contexts) == 1:
         (context,), (deepest,) = contexts, lower.values()
-        between = sorted({context.level(p) for p in range(deepest, context.now)})
+        # deepest is a level already: the level of an allowed 4 that is worth 3 would be one that is worth 4
+        between = sorted({deepest, *(context.level(p) for p in range(deepest + 1, context.now))})
         steps = [{context.operator.name: p} for p in between if context.now - p >= least * total]
-        if not steps:  # the deepest level is not an allowed one, and the allowed one that is worth as much frees less
-            return replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
     found: list[PayBack] = []
     for step in steps:
         freed = sum(c.now - step[c.operator.name] for c in contexts if c.operator.name in step)
