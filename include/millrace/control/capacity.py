@@ -131,13 +131,17 @@ def fit(batches: Sequence[BatchMetrics], *, shared: bool = False, uneven: Uneven
 
     Args:
         batches: Healthy batches of one query in the order they ran (:func:`millrace.control.batch_history.healthy`),
-            at any number of levels. Those with hardly any rows count only for the fixed cost.
+            at any number of levels. Those that are as good as empty count only for the fixed cost.
         shared: Whether other queries use the same slots, too.
         uneven: How unevenly the present slots share the work of stages with state.
     """
-    full = [b for b in batches if not is_as_good_as_empty(b)]
+    full, empty = list[BatchMetrics](), list[float]()
+    for batch in batches:
+        if not is_as_good_as_empty(batch):
+            full.append(batch)
+        elif batch.duration_s > 0:
+            empty.append(batch.duration_s)
     levels = {p: _of_present_cost(replace(level, shared=shared)) for p, level in _levels(full, uneven).items()}
-    empty = [b.duration_s for b in batches if b.duration_s > 0 and is_as_good_as_empty(b)]
     alone = {p: _line(level, _empty_prior(empty), None) for p, level in levels.items()}
     capacities = {}
     for p, level in levels.items():
@@ -190,11 +194,13 @@ def task_cost(operator: OperatorBatch, tasks: int, tau: float) -> Prior:
 
 def is_as_good_as_empty(batch: BatchMetrics) -> bool:
     """Return whether a batch has no rows, or so few that its tasks' own cost hides theirs."""
-    busiest, spent = heaviest(batch), work(batch)
-    if batch.rows_in == 0 or busiest is None or spent is None:
-        return batch.rows_in == 0
-    tasks = busiest.tasks or ran_at(busiest, batch.slots) or 1
-    return batch.rows_in < ROWS_PER_TASK * tasks and spent.rows_s < WORK_SHARE * batch.duration_s
+    if batch.rows_in == 0:
+        return True
+    busiest = heaviest(batch)
+    if busiest is None or batch.rows_in >= ROWS_PER_TASK * (busiest.tasks or ran_at(busiest, batch.slots) or 1):
+        return False
+    spent = work(batch)
+    return spent is not None and spent.rows_s < WORK_SHARE * batch.duration_s
 
 
 @dataclass(frozen=True)

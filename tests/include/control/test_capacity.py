@@ -342,13 +342,13 @@ def test_fit_claims_nothing_from_the_start_of_tasks() -> None:
     assert fit([quiet(i) for i in range(20)]) == {}
 
 
-def night(i: int, rows: int, useful: float = 1.6) -> BatchMetrics:
+def night(i: int, rows: int) -> BatchMetrics:
     """A batch of a quiet night: eight tasks, most of them without a row, cost more than its rows."""
     parts = (
         OperatorBatch("0", "Scan", min(rows, 8), 2, rows, rows, 0.02 * rows),
         OperatorBatch("1", "MapInPandas", 8, 2, rows, rows, 0.01 * 8 + 0.06 * rows),
         OperatorBatch("2", "ObjectHashAggregate", 8, 2, rows, rows, 0.5 + 0.1 * (i % 4)),
-        OperatorBatch("3", "StateStoreSave", 8, 2, rows, 0, useful),
+        OperatorBatch("3", "StateStoreSave", 8, 2, rows, 0, 1.6),
     )
     duration = {"triggerExecution": 3400 + 400 * (i % 3)}
     return BatchMetrics("a", "a", "q", START, 1, 0, i, 2, rows, durations_ms=duration, operators=parts)

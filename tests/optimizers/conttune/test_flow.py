@@ -299,8 +299,8 @@ def test_slots_that_bring_nothing_are_given_back() -> None:
 def test_step_down_leads_to_an_allowed_level_that_is_worth_less_than_its_slots() -> None:
     """Six tasks take two turns on 4 slots, as on 3, which executors of 2 slots cannot have."""
     app = app_signals(6, 0.6 * POWER[3], measured(6), tasks=6)
-    asked = ask(app, {2: POWER[2], 3: POWER[3]}, bounds=Bounds(2, 6, 2))
-    assert outcome(asked, 6) == (4, "over_provisioned")
+    proposal = ask(app, {2: POWER[2], 3: POWER[3]}, bounds=Bounds(2, 6, 2))
+    assert outcome(proposal, 6) == (4, "over_provisioned")
 
 
 def test_maximum_below_the_next_useful_level_is_reported() -> None:
