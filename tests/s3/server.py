@@ -22,6 +22,7 @@ from millrace.local.stack.python_env import run_with
 from tests.server_log import address_in
 
 LOCK = Path(__file__).with_name("requirements.lock")
+PROGRAM = Path(__file__).with_name("serve.py")
 NAME = "millrace-test"
 ADDRESS = re.compile(r"(http://127.0.0.1:\d+)")
 
@@ -71,7 +72,7 @@ class Bucket:
 @contextmanager
 def bucket() -> Iterator[Bucket]:
     """Run a server with an empty bucket."""
-    command = [*run_with(VENV, LOCK), "moto_server", "-H", "127.0.0.1", "-p", "0"]
+    command = [*run_with(VENV, LOCK), "python", str(PROGRAM)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
