@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from benchmarks.claims import LIVE, SIMULATED, Claim
+from benchmarks.document_text import COLUMNS, HEAD, RIVALS, SIMULATED_RIVALS, TAIL
 from benchmarks.misses import LOSSES, REASONS, Loss, Missed
 from benchmarks.record import Record, grouped, read, shown
 from millrace.model.errors import MillraceError
@@ -14,24 +16,10 @@ from millrace.model.errors import MillraceError
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 RECORDS = DOCUMENT.with_suffix("")
 MOST_LOSSES = 10
+LINE = "<br>"
+"""Separates lines in a cell."""
 Key = tuple[str, str, str, str]
 """A benchmark, its scenario, the method, the figure."""
-
-HEAD = """# Benchmarks
-
-`python -m benchmarks.document` writes this page from the records in `docs/benchmarks/`. Each figure links to its
-records, which name the day and the commit; the 95 % interval follows it in parentheses. A target is judged at the
-unfavourable end: the end of the interval, or the worst round. It must be met with every seed; methods were developed
-on only one.
-"""
-COLUMNS = """| figure | Millrace | rivals | verdict | measured by |
-|---|---|---|---|---|"""
-TAIL = """## All figures
-
-`./millrace docs` writes all scenarios, methods, figures and seeds to `var/docs/benchmarks/`: a page and a CSV file for
-each benchmark, and `index.html` with the missed targets and their reasons. To measure again, run
-`./millrace bench NAME --json docs/benchmarks`; `./millrace bench all --json docs/benchmarks` measures what is missing.
-"""
 
 
 def document(
@@ -56,12 +44,15 @@ def document(
     found = _by_key(records)
     measured = {(r.bench, r.scenario) for r in records}
     waiting = [claim for claim in live if (claim.area, claim.scenario) not in measured]
-    lines = [HEAD, "## Live: real Spark, processes and tables", "", COLUMNS]
+    judged = [seeds for seeds in found.values() if seeds[0].target]
+    met = sum(all(r.holds for r in seeds) for seeds in judged)
+    lines = [HEAD.format(met=met, judged=len(judged)), "## Live: real Spark, processes and tables", "", COLUMNS]
     lines += [_row(claim, found) for claim in live if claim not in waiting]
+    lines += ["", RIVALS]
     if waiting:
-        lines += ["", f"Not recorded yet: {'; '.join(f'`{claim.area}`: {claim.text}' for claim in waiting)}."]
-    lines += ["", "## Simulated", "", COLUMNS, *(_row(claim, found) for claim in simulated)]
-    lines += ["", "## Where Millrace loses", "", *_losses(found, losses, reasons), "", TAIL]
+        lines += ["Not recorded yet:", "", *(f"- {claim.text} (`{claim.command}`)" for claim in waiting), ""]
+    lines += ["## Simulated", "", COLUMNS, *(_row(claim, found) for claim in simulated), "", SIMULATED_RIVALS]
+    lines += ["## Where Millrace loses", "", *_losses(found, losses, reasons), "", TAIL]
     return "\n".join(lines)
 
 
@@ -84,10 +75,20 @@ def _row(claim: Claim, found: Mapping[Key, list[Record]]) -> str:
     def usual(method: str, figure: str) -> Record:
         return _of(found, (claim.area, claim.scenario, method, figure))[0]
 
+    def second(method: str) -> str:
+        return f", {claim.second[0]} {_value(usual(method, claim.second[1]))}" if claim.second else ""
+
     ours = usual(claim.method, claim.figure)
-    rivals = ", ".join(f"{name} {shown(usual(*key))}" for name, key in claim.rivals.items())
-    text = claim.text.format(n=ours.n)
-    return f"| {text} | {_linked(ours)} | {rivals} | {_verdict(claim, found)} | `{claim.command}` |"
+    rivals = LINE.join(
+        f"{name}: {shown(usual(method, claim.rival_figure or claim.figure))}{second(method)}"
+        for name, method in claim.rivals.items()
+    )
+    cells = (claim.text.format(n=ours.n), _linked(ours) + second(claim.method), rivals, _verdict(claim, found))
+    return f"| {' | '.join(cells)} | `{claim.command}` |"
+
+
+def _value(r: Record) -> str:
+    return shown(replace(r, low=None, high=None))
 
 
 def _linked(r: Record) -> str:
@@ -95,32 +96,35 @@ def _linked(r: Record) -> str:
 
 
 def _verdict(claim: Claim, found: Mapping[Key, list[Record]]) -> str:
-    """Return the targets that are missed with some seed, with the figure, then those that are met."""
-    missed, met = [], []
+    """Return the targets that are missed with some seed, then those that are met, each with its figure."""
+    missed, met = list[str](), list[str]()
     for name, figure in (claim.judged or {"": claim.figure}).items():
         seeds = _of(found, (claim.area, claim.scenario, claim.method, figure))
         miss = next((r for r in seeds if not r.holds), None)
-        if miss:
-            value = "" if figure == claim.figure else f"{shown(miss)}, "
-            missed.append(f"{name} {value}target {miss.target}".strip())
-        else:
-            met.append(f"{name} {seeds[0].target}".strip())
-    said = {"**missed**": missed, "met": met}
-    return "; ".join(f"{word}: {', '.join(targets)}" for word, targets in said.items() if targets)
+        value = "" if figure == claim.figure else f"{name}: {_value(miss or seeds[0])}, "
+        (missed if miss else met).append(f"{value}target {_limit(seeds[0])}")
+    return LINE.join([*(f"**missed**: {target}" for target in missed), *(f"met: {target}" for target in met)])
+
+
+def _limit(record: Record) -> str:
+    """Return a target in words."""
+    target = str(record.target)
+    for sign, words in (("<=", "at most"), (">=", "at least"), ("<", "below"), (">", "above")):
+        if target.startswith(sign):
+            limit = target.removeprefix(sign)
+            return "0" if (sign, limit) == ("<=", "0") else f"{words} {limit}"
+    return target
 
 
 def _losses(found: Mapping[Key, list[Record]], losses: Sequence[Loss], reasons: Mapping[Missed, str]) -> Iterator[str]:
-    judged = [seeds for seeds in found.values() if seeds[0].target]
-    met = sum(all(r.holds for r in seeds) for seeds in judged)
-    yield f"{met} of {len(judged)} targets are met with every seed. The most important of the others:"
-    yield from ("", "| figure | value | target | why |", "|---|---|---|---|")
+    yield from ("| figure | value | target | why |", "|---|---|---|---|")
     missed = []
     for loss in losses:
         area, scenario, figure = loss.missed
         seeds = _of(found, (area, scenario, loss.method, figure))
         missed += [(loss, r) for r in seeds if not r.holds][:1]
     for loss, r in missed[:MOST_LOSSES]:
-        yield f"| {loss.text} | {_linked(r)} | {r.target} | {reasons.get(loss.missed, 'Not known.')} |"
+        yield f"| {loss.text} | {_linked(r)} | {_limit(r)} | {reasons.get(loss.missed, 'Not known.')} |"
 
 
 if __name__ == "__main__":

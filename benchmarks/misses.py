@@ -32,7 +32,7 @@ SHARED = "Executors, feed and evaluations share two cores."
 MEAN_HOLDS = "The mean holds; its interval exceeds the target."
 NEVER_RAN = "Nearly all bad choices are at levels that never ran."
 WIGGLES = "Most bad choices are at levels that never ran, before seven levels are known."
-WHOLE_EXECUTORS = "Slots that do not fill an executor add nothing; flow does not know their number."
+WHOLE_EXECUTORS = "Slots come in whole executors only, and Millrace does not know their size."
 OUTLIERS = "The first observation of a level is believed, even if it is an outlier."
 ROOM = "Levels that are not known yet get extra room."
 FIRST_TUNINGS = "The first tunings start at one slot with nothing known."
@@ -41,10 +41,10 @@ FROM_BELOW = "Two fifths of the changes lead from one slot to the first rates."
 FEW_CHANGES = "Flow scales each run down once or twice; Flink often keeps its slots."
 MEDIANS_HOLD = "The worst of five seeds is judged; the medians hold."
 ONE_REDIRECTION = "One stream moves once in one of five seeds."
-FULLER = "DRF-M at 80 or 90 % fill takes fewer nodes for four times the redirections."
+FULLER = "DRF-M with 80 or 90 % fill takes fewer nodes and moves four times more."
 NO_PROOF = "The fewest nodes are often not proven; plans weigh nodes against redirections."
 NO_PHASE = "Without a phase, streams get room until their cycles are learned."
-BURSTS = "Bursts have no cycle that could disprove declared durations that are too short."
+BURSTS = "Bursts do not repeat, so nothing corrects declared durations that are too short."
 ONE_HOST = "Rounds of one method differ by a fifth, and the worst ratio is judged."
 
 OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -73,7 +73,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "graph": {
         "step_x4": {
             "reconfigurations_of_step": "One decision sizes all apps; one of them gives back four slots after 67 s.",
-            "better_rivals": "A size that never ran gets room; DS2 chooses four slots, which are enough.",
+            "better_rivals": "Untried sizes get headroom; DS2 chose four slots, and these were enough.",
         }
     },
     "soak": {"day": {"rss_ratio": "deltalake keeps about 80 KB per append through a newly opened table."}},
@@ -168,12 +168,12 @@ REASONS: Mapping[Missed, str] = {
 
 LOSSES = (
     Loss(
-        "Batch time with hot keys, relative to Spark's defaults",
+        "Batch time with three hot state partitions, relative to Spark's defaults",
         ("placement", "skew", "batch_time_vs_wait_3s"),
         "albic",
     ),
     Loss(
-        "Rivals that keep the lag of a chain at a step for fewer core-seconds",
+        "Rivals that keep the lag goal of a chain of apps for fewer core-seconds",
         ("graph", "step_x4", "better_rivals"),
         "flow",
     ),
@@ -187,7 +187,11 @@ LOSSES = (
         ("placement", "drift", "batch_time_vs_even"),
         "albic",
     ),
-    Loss("Processors that 50 pipelines take, Airflow included", ("many", "p50", "cores, Airflow included"), "millrace"),
+    Loss(
+        "CPU cores that Airflow and Millrace take for 50 pipelines",
+        ("many", "p50", "cores, Airflow included"),
+        "millrace",
+    ),
     Loss("Memory after a day, relative to an hour", ("soak", "day", "rss_ratio"), "evaluations"),
     Loss(
         "Reconfigurations per rate of an ETL job; the target is Flink's autoscaler",

@@ -18,6 +18,8 @@ K = TypeVar("K", bound=Hashable)
 
 UNITS = {"1": "", "ratio": "", "1/tuning": "", "us": "µs"}
 """How documents show units, if not as recorded."""
+PLURAL = {"changes", "cores", "rows", "runs", "settings", "sizes", "slots", "streams"}
+"""Units that lose their s after 1."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def at_most(value: float, limit: float) -> tuple[str, bool]:
 def shown(record: Record) -> str:
     """Return a figure for documents: three digits, the unit, and the interval."""
     unit = UNITS.get(record.unit, record.unit)
+    if record.value == 1 and unit in PLURAL:
+        unit = unit.removesuffix("s")
     value = f"{_short(record.value)} {unit}".rstrip()
     return (
         value

@@ -1,0 +1,37 @@
+"""Fixed text of docs/benchmarks.md."""
+
+HEAD = """# Benchmarks
+
+Millrace runs in your Airflow and changes the executors, the placement of state and the streams of running Spark
+Structured Streaming jobs. This page reports what it gains and what it costs, next to its rivals: other ways to size the
+same job, each with its best settings. Live figures are from one machine with two cores and 24 GiB, so they show ratios,
+not how large a job can be.
+
+- A *slot* runs one task at a time. *Core-seconds* are slots times the seconds that the job holds them.
+- A job is *behind* while a row has waited longer than the job's goal (`objective.max_lag_s`).
+- A rival is *better in both* if it takes fewer core-seconds and is no longer behind, or the other way round.
+- A target is *met* if all seeds meet it, at the unfavourable end of the 95 % interval (in parentheses) or in the worst
+  round. Methods were developed on one seed only.
+
+{met} of {judged} targets are met; [the most important of the others](#where-millrace-loses) are at the end.
+"""
+COLUMNS = """| figure | Millrace | rivals | verdict | measured by |
+|---|---|---|---|---|"""
+RIVALS = """\
+- Fixed slots: no scaling. One pipeline per app: each app of the chain is scaled alone.
+- Spark's dynamic allocation: with its timeouts tuned for streaming. Spark's defaults: its own placement of state.
+- Kubernetes' rule on CPU: that of the HorizontalPodAutoscaler. Batch-ratio scaling: Spark's proposal SPARK-24815.
+- DS2, ContTune and DRF-M: published methods, run on the same measurements as Millrace's own.
+"""
+SIMULATED_RIVALS = """\
+- Oracle: knows each throughput, and chooses the fewest slots that are enough. Only too few slots cost less.
+- Flink's autoscaler: its rules, with its default utilisation of 0.7 and band of 0.3.
+"""
+TAIL = """## All figures
+
+`python -m benchmarks.document` writes this page from the records in `docs/benchmarks/`, which name the day and the
+commit of each figure. `./millrace docs` writes all scenarios, methods, figures and seeds to `var/docs/benchmarks/`: a
+page and a CSV file for each benchmark, and `index.html` with the missed targets and their reasons. To measure again,
+run `./millrace bench NAME --json docs/benchmarks`; `./millrace bench all --json docs/benchmarks` measures what is
+missing.
+"""
