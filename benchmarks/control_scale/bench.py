@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.control_scale.lakes import build
-from benchmarks.control_scale.live_writers import TUNER, names, spec
+from benchmarks.control_scale.live_writers import COMMITS, TUNER, names, spec
 from benchmarks.record import Record, at_most, median
 from benchmarks.targets import Target, judged
 from millrace.control.collect import collect
@@ -33,6 +33,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import DecisionStore, new_decision_id
 from millrace.lake.memories import MemoryStore
 from millrace.lake.observations import ObservationStore
+from millrace.lake.storage import table_storage
 from millrace.lake.store import Lake
 from millrace.local.stack.progress import step
 from millrace.model.decision import Reconfiguration
@@ -75,6 +76,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
         with tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder, step(scenario):
             lake, now = Path(folder) / "lake", datetime.now(UTC)
             build(lake, pipelines, days, now)
+            records += _stored(lake, scenario)
             records += _measured(lake, scenario, now, QUICK_REPETITIONS if quick else REPETITIONS)
     return judged([*records, *growth(records)], TARGETS)
 
@@ -91,6 +93,15 @@ def growth(records: Sequence[Record]) -> Iterator[Record]:
             ratio = costs[max(costs)] / costs[min(costs)]
             target, holds = at_most(ratio, GROWTH_LIMIT)
             yield Record(BENCH, pipelines, "millrace", "growth", round(ratio, 3), "ratio", target=target, holds=holds)
+
+
+def _stored(lake: Path, scenario: str) -> Iterator[Record]:
+    """Yield what the lake contains; the tables' retention limits it."""
+    held = [table_storage(Lake(lake), table) for table in COMMITS]
+    yield Record(BENCH, scenario, "millrace", "lake, rows", sum(table.rows for table in held), "rows")
+    yield Record(BENCH, scenario, "millrace", "lake, files", sum(table.files for table in held), "files")
+    size_mb = sum(table.disk_bytes for table in held) / 1e6
+    yield Record(BENCH, scenario, "millrace", "lake, size", round(size_mb, 1), "MB")
 
 
 def _measured(lake: Path, scenario: str, now: datetime, repetitions: int) -> Iterator[Record]:

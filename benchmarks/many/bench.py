@@ -97,16 +97,17 @@ def _start(world: World, pipelines: Sequence[str]) -> None:
 def _measured(world: World, pipelines: Sequence[str], cycles: int) -> Window:
     """Measure a running stack for some cycles of its drivers, from the next one on."""
     world.wait_for_cycle()
-    meter, busy_s, begin = world.meter(), _busy_s(), time.time()
+    meter, busy_s, begin, stored_mb = world.meter(), _busy_s(), time.time(), world.stored_mb()
     with meter.running():
         time.sleep(cycles * CYCLE_S)
     end, busy_s = time.time(), _busy_s() - busy_s
+    grown_mb = {name: mb - stored_mb[name] for name, mb in world.stored_mb().items()}
     time.sleep(TAIL_S)
     world.check()
     lake, known, failed = world.lake, time.time(), _failed(world, begin)
     others = max(0.0, busy_s - sum(meter.used_s.values())) / (end - begin)
     changes = changed_slots(lake, begin, end)
-    return Window(begin, end, known, meter.used_s, histories(lake, pipelines), failed, changes, others)
+    return Window(begin, end, known, meter.used_s, histories(lake, pipelines), failed, changes, others, grown_mb)
 
 
 def _failed(world: World, since: float) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.many.drivers import PERIOD_S
 from benchmarks.many.evaluations import History, Wait, answers, reads, reasons, waits
@@ -18,6 +18,8 @@ SPARK = ("spark-master", "spark-worker")
 """Services that only run drivers and executors, which these pipelines have elsewhere."""
 CALCULATED = {200: 8, 1000: 0}
 """Numbers of pipelines to calculate cores for, each with the machine's cores; 0 for no machine."""
+DAYS = 30
+"""Airflow keeps its metadata and logs as long by default, MLflow its runs of Decisions longer."""
 NO_LIMITS: Mapping[int, float | None] = {50: None, 95: None}
 EXPECTED = frozenset(
     (
@@ -50,6 +52,7 @@ class Window:
         failed: ``DAG.task`` of failed task instances.
         changes: Deployments committed.
         others: Cores that other programs on the machine used.
+        grown_mb: Growth of the files of Airflow and MLflow, MB, by program.
     """
 
     begin: float
@@ -60,6 +63,7 @@ class Window:
     failed: Sequence[str] = ()
     changes: int = 0
     others: float = 0.0
+    grown_mb: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -132,6 +136,8 @@ def records(scenario: str, window: Window, idle_cores: float) -> Iterator[Record
         yield one(f"cores of {name}", used_s / window.seconds, "cores")
     yield one("cores of other programs", window.others, "cores")
     yield from latency_records(scenario, window)
+    for name, mb in window.grown_mb.items():
+        yield one(f"{name}'s files after {DAYS} days, calculated", mb * DAYS * 86_400 / window.seconds, "MB")
     per_minute = evaluations / len(window.histories) / (window.seconds / 60)
     yield one("evaluations per pipeline and minute", per_minute, "1", n=evaluations)
     yield one("changes of slots", window.changes, "1")

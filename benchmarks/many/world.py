@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -116,6 +116,12 @@ class World:
         """Return a meter of the processor time of the stack's services and the drivers."""
         return Meter(self._sample)
 
+    def stored_mb(self) -> Mapping[str, float]:
+        """Return what Airflow and MLflow keep in files, MB, by program."""
+        return {
+            name: _size_mb(folder) for name, folder in (("Airflow", self.home.airflow), ("MLflow", self.home.mlflow))
+        }
+
     def _sample(self) -> Mapping[str, float]:
         record = lifecycle.status(self.home)
         if record is None:
@@ -131,6 +137,14 @@ class World:
         if self.drivers is not None and self.drivers.poll() is None:
             self.drivers.terminate()
             self.drivers.wait()
+
+
+def _size_mb(folder: Path) -> float:
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # it is gone
+            total += file.lstat().st_size if file.is_file() else 0
+    return total / 1e6
 
 
 @contextmanager

@@ -31,7 +31,8 @@ def test_cores_for_more_pipelines_grow_with_their_evaluations() -> None:
 
 
 def test_records_have_the_same_figures_and_targets_in_every_run() -> None:
-    window = Window(0.0, 600.0, 630.0, USED_S, {"a": _history(2.0), "b": _history(2.0)}, ("d.t", "d.t"))
+    of_pipelines = {"a": _history(2.0), "b": _history(2.0)}
+    window = Window(0.0, 600.0, 630.0, USED_S, of_pipelines, ("d.t", "d.t"), grown_mb={"Airflow": 0.5})
     found = {r.figure: r for r in judged(list(records("p50", window, 0.05)), TARGETS)}
     assert found[CORES].value == pytest.approx(0.15) and found[CORES].holds
     assert found[ANSWER.format(95)].value == pytest.approx(3.0) and found[ANSWER.format(95)].holds
@@ -42,6 +43,7 @@ def test_records_have_the_same_figures_and_targets_in_every_run() -> None:
     assert found["cores for 200 pipelines, calculated"].value == pytest.approx(10.05)
     assert found["share of 8 cores for 200 pipelines, calculated"].value == pytest.approx(1.256)
     assert found["cores for 1,000 pipelines, calculated"].value == pytest.approx(50.05)
+    assert found["Airflow's files after 30 days, calculated"].value == pytest.approx(2160.0)
     assert found["failed: d.t"].value == 2 and found["Decisions with unexpected reasons"].value == 0
 
 

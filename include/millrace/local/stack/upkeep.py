@@ -3,8 +3,6 @@
 Airflow's tasks cannot access its database, and an Airflow outside the stack must not be cleaned. So this runs next to
 the stack's services, and only there.
 
-Runs only next to the stack's services: Airflow's tasks have no access to its database, and another Airflow is not ours
-to clean.
 Usage: python -m millrace.local.stack.upkeep [OPTIONS OF mlflow gc]
 """
 
