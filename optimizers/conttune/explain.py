@@ -36,7 +36,7 @@ def explain(
     """
     levels = _level_details(context, target)
     if not context.is_known:  # no model: no prediction
-        sentence = message(reason, {"app": context.operator.name, **levels})
+        sentence = message(reason, {"app": context.operator.name, **levels, **details})
         return Sizing(context.operator, target, reason.value, sentence)
     effect = predict(context, target)
     slack = {"slack": percent(context.options.slack if least is None else least)}

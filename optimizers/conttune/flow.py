@@ -30,6 +30,7 @@ from millrace.optimizers.conttune.demand import build_demand
 from millrace.optimizers.conttune.drift import rescale, update_drift
 from millrace.optimizers.conttune.explain import explain
 from millrace.optimizers.conttune.figures import LARGEST, is_possible
+from millrace.optimizers.conttune.idle import is_idle
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, count
 from millrace.optimizers.conttune.operator_context import OperatorContext
@@ -83,7 +84,8 @@ class Flow(BaseTuner[FlowOptions]):
             if app.arrival_basis is not ArrivalBasis.AT_LEAST:
                 state = replace(state, history=state.history.with_rate(rate_now))
         rate = app.arrival_rows_per_s if rate_now is None else rate_now
-        state = replace(state.at_rate(rate), course=course, ratios=learn_ratios(job, state.ratios))
+        idle = state.idle + 1 if is_idle(app, signals.objective, signals.period_s) else 0
+        state = replace(state.at_rate(rate), course=course, ratios=learn_ratios(job, state.ratios), idle=idle)
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
         behind = growth > BEHIND * rate
         contexts = self._operator_contexts(signals, job, state, behind, bursts)
@@ -215,7 +217,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
             insufficient = max(insufficient, context.now)
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [_sizing(by_name[name], step, reason) for name, reason in step.reasons.items()]
-    state = replace(state, operators=operators)
+    state = replace(state, operators=operators, idle=0 if step.targets else state.idle)
     if job.is_lower_bound:  # a step for an unknown rate neither worked nor failed at it
         stepped = None if step.targets else state.stepped
         return sizings, replace(state, unsettled=None, stepped=stepped, stepped_up=False).to_json()

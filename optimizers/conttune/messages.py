@@ -23,6 +23,7 @@ class Reason(StrEnum):
     BACKLOG_TO_DRAIN = "backlog_to_drain"
     # steps down
     OVER_PROVISIONED = "over_provisioned"
+    NEARLY_EMPTY = "nearly_empty"
     # either way
     OUT_OF_BOUNDS = "out_of_bounds"
     # steps of the baselines
@@ -92,6 +93,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
     "sustain {ability} rows/s and {drains} (goal: {catch_up} s).",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}. {_THEN}{{pays}}",
+    Reason.NEARLY_EMPTY: "{arrives}: batches have had hardly any rows for {evaluations} evaluations. With {then}, rows "
+    "wait {longest_wait} s at most (goal: {max_lag} s).",
     Reason.OUT_OF_BOUNDS: "The deployment has {now}; allowed are {low} ({min_key}) to {high} ({max_key}). Changing "
     "to {then}, whatever the load.",
     Reason.BACKPRESSURE_STARTS_HERE: "{now} backpressured the upstream {pressed} % of the time. Changing to {then}.",

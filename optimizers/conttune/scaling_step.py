@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.explain import why_too_small
-from millrace.optimizers.conttune.messages import Reason
+from millrace.optimizers.conttune.idle import EVALUATIONS, longest_wait_s
+from millrace.optimizers.conttune.messages import Reason, number
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import PayBack, Prospect
@@ -106,7 +107,7 @@ def choose_step(job: JobContext) -> ScalingStep:
     if job.is_lower_bound:
         return _lift(job)
     if not known:
-        return ScalingStep({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
+        return _give_back(job) or ScalingStep({c.operator.name: Reason.CAPACITY_UNKNOWN for c in job.operators})
     small = [c for c in known if c.is_too_small(job.growth > 0)]
     if job.behind and not small:  # one of the measurements is too good to be true
         small = [max(known, key=lambda c: c.load_ratio)]
@@ -186,14 +187,31 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
     if not freed:
         if all(c.level(1) >= c.now for c in contexts):
             return _stay(contexts, Reason.AT_MINIMUM)
-        unproven = any(c.operator.ability is None for c in contexts)
-        reason = Reason.LEVEL_NOT_PROVEN if unproven else Reason.NO_SAFE_LOWER_LEVEL
-        return _stay(contexts, reason)
+        if not any(c.operator.ability is None for c in contexts):
+            return _stay(contexts, Reason.NO_SAFE_LOWER_LEVEL)
+        return _give_back(job) or _stay(contexts, Reason.LEVEL_NOT_PROVEN)
     if freed < least * total:
         return replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
     if job.half_old:
         return ScalingStep(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
     return _pay(job, contexts, {name: p for name, (_, p) in lower.items()}, least)
+
+
+def _give_back(job: JobContext) -> ScalingStep | None:
+    """Return a step to half of the slots if the app has been idle for long enough; None if there is none."""
+    (context, *others) = job.operators
+    if others or context.operator.id is not None or job.state.idle < EVALUATIONS:
+        return None
+    lower = context.level(math.ceil(context.now / 2))
+    if lower >= context.now:
+        return None
+    name, wait_s = context.operator.name, longest_wait_s(job.app, job.prospect.period_s)
+    details = {
+        "evaluations": str(job.state.idle),
+        "longest_wait": number(wait_s),
+        "max_lag": number(context.demand.objective.max_lag_s),
+    }
+    return ScalingStep({name: Reason.NEARLY_EMPTY}, {name: lower}, details=details)
 
 
 def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[str, int], least: float) -> ScalingStep:

@@ -115,6 +115,7 @@ class AppState:
         course: Arrival over time.
         ratios: Learned ratios of the edges.
         operators: States by operator name.
+        idle: Consecutive evaluations that found the app idle (:mod:`millrace.optimizers.conttune.idle`).
         promise: What the placement proposed last is to bring; None if there is none, or it is over.
     """
 
@@ -126,6 +127,7 @@ class AppState:
     course: Course = field(default_factory=Course)
     ratios: Ratios = field(default_factory=dict)
     operators: Mapping[str, OperatorState] = field(default_factory=dict)
+    idle: int = 0
     promise: Promise | None = None
 
     def after_placement(self, operator: str, version: int) -> AppState:
@@ -172,6 +174,7 @@ class AppState:
             "seen": self.course.seen and self.course.seen.isoformat(),
             "ratios": ratios_to_json(self.ratios),
             "operators": {name: state.to_json() for name, state in sorted(self.operators.items())},
+            "idle": self.idle,
             "promise": self.promise and [self.promise.version, self.promise.at.isoformat(), self.promise.factor],
         }
 
@@ -193,6 +196,7 @@ class AppState:
             ),
             ratios=read_ratios(value.get("ratios")),
             operators={name: OperatorState.read(v) for name, v in mapping(value.get("operators")).items()},
+            idle=whole(value.get("idle")),
             promise=_promise(value.get("promise")),
         )
 

@@ -155,6 +155,7 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         backlog_growth_rows_per_s=total(s.backlog_growth_rows_per_s for s in each),
         batches=sum(signals.batches for signals in each),
         healthy_batches=sum(signals.healthy_batches for signals in each),
+        empty_batches=sum(signals.empty_batches for signals in each),
         busy_ratio=_most(signals.busy_ratio for signals in each),
         backpressured_ratio=_most(signals.backpressured_ratio for signals in each),
         slot_busy_ratio=_share(signals.slot_busy_ratio for signals in each),

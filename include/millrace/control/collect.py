@@ -28,9 +28,9 @@ from millrace.control.batch_history import (
     read_batches,
     since_moves,
 )
-from millrace.control.capacity import EVEN, Uneven, fit, typical_parallelism
+from millrace.control.capacity import EVEN, Uneven, fit, is_as_good_as_empty, typical_parallelism
 from millrace.control.executor_deaths import Deaths, executor_deaths
-from millrace.control.first_batches import change_s, first_batch_s, first_batches
+from millrace.control.first_batches import change_s, first_batch_s, first_batches, rows_of_full_batch
 from millrace.control.fleet_nodes import down_nodes
 from millrace.control.fleet_streams import fleet_counts
 from millrace.control.join_signals import join_signals
@@ -275,7 +275,7 @@ def _app(
         slot_busy_ratio=slot_busy_ratio(history),
         capacity=capacity,
         restart_lag_rows=lag,
-        batch_rows_limit=limit_in_force(history.batches) or (history.batches[-1].rows_in if first else None),
+        batch_rows_limit=limit_in_force(history.batches) or (rows_of_full_batch(history) if first else None),
         batch_limits=history.newest.limits,
         memory_deaths=deaths.of_memory,
         gc_ratio=gc_ratio(history),
@@ -288,6 +288,7 @@ def _app(
         trigger_s=history.trigger_s,
         first_batches=first,
         first_batch_s=first_batch_s(history),
+        empty_batches=sum(map(is_as_good_as_empty, history.in_period(counted))),
         change_s=change_s(history, fitted),
         sources=dict(_rows_by_source(history)),
         sinks=tuple(sorted({row.sink for row in history.rows if row.sink})),

@@ -1,9 +1,9 @@
 """What the first batches at new slots show: their capacity before enough have run for a fit, and the change's cost.
 
 The first batch at new slots is cold: classes are loaded, and Python workers start. Two batches are expected to take
-longer than usual. A backlog need not wait for a fit. If more rows wait than full batches read, the second batch is
-enough: its rows, its duration and the useful time of its tasks give a slope and a fixed cost, at most 20 % off in most
-cases.
+longer than usual. An app that cannot keep up need not wait for a fit. If more rows wait than full batches read, or more
+than the last batch read, the second batch is enough: its rows, its duration and the useful time of its tasks give a
+slope and a fixed cost, at most 20 % off in most cases.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from itertools import groupby, pairwise
 from statistics import median
 
 from millrace.control.batch_history import History, running_s, span
-from millrace.control.capacity import COVERAGE, MAX_RELATIVE_ERROR, parallelism, work
+from millrace.control.capacity import COVERAGE, MAX_RELATIVE_ERROR, is_as_good_as_empty, parallelism, work
 from millrace.control.rates import is_full
 from millrace.model.signals import Capacity
 from millrace.model.telemetry import BatchMetrics
 
 COLD_BATCHES = 2
 """Batches after a change of slots that take longer than usual."""
+BEHIND = 1.2
+"""An app falls behind if as many times more rows wait after a batch as it read: the next batches are longer and longer.
+"""
 ONE_BATCH = 0.2
 """Relative error of what a single batch shows, in addition to that of its useful time."""
 LEAST_CHANGES = 2
@@ -30,7 +33,7 @@ LEAST_CHANGES = 2
 def first_batches(history: History) -> Capacity | None:
     """Return the capacity that the batches at the present slots show, without the cold first one.
 
-    None if fewer than two batches have run there, if the last one read all waiting rows, or if its p is unknown.
+    None if fewer than two batches have run there, if the last one keeps up, or if its p is unknown.
 
     Args:
         history: The app's telemetry.
@@ -38,10 +41,15 @@ def first_batches(history: History) -> Capacity | None:
     runs = _runs(history.batches)
     if not runs or len(runs[-1]) < COLD_BATCHES or runs[-1][-1].slots != history.newest.slots:
         return None
-    *_, before, last = runs[-1]
-    if not is_full(before, last):
+    if rows_of_full_batch(history) is None and not _falls_behind(runs[-1][-1]):
         return None
     return _of_one(min(runs[-1][1:], key=lambda b: b.duration_s / max(b.rows_in, 1)), len(runs[-1]) - 1)
+
+
+def rows_of_full_batch(history: History) -> int | None:
+    """Return the rows of the last batch if it left some behind that already waited; else None."""
+    full = len(history.batches) > 1 and is_full(*history.batches[-2:])
+    return history.batches[-1].rows_in if full else None
 
 
 def first_batch_s(history: History) -> float | None:
@@ -76,6 +84,12 @@ def change_s(history: History, fitted: Mapping[int, Capacity]) -> float | None:
 def _runs(batches: Sequence[BatchMetrics]) -> list[list[BatchMetrics]]:
     """Return the batches in groups that ran in a row on the same slots of the same driver."""
     return [list(run) for _, run in groupby(batches, key=lambda b: (b.generation, b.slots))]
+
+
+def _falls_behind(last: BatchMetrics) -> bool:
+    """Return whether far more rows wait after a batch than it read, and its tasks show what a row costs."""
+    behind = (last.backlog_rows or 0) > BEHIND * last.rows_in
+    return behind and not is_as_good_as_empty(last) and work(last) is not None
 
 
 def _of_one(batch: BatchMetrics, batches: int) -> Capacity | None:

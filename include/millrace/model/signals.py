@@ -171,7 +171,9 @@ class AppSignals:
         edges: Rows between the operators; empty if only the app as a whole is measured.
         arrival_basis: How the arrival rate and the backlog are known.
         first_batches: Cost of a batch from the first batches at the present slots, while the app settles or has no fit,
-            and more rows wait than its full batches read; else None. Less certain than ``capacity``.
+            and more rows wait than its last or its full batches read; else None. Less certain than ``capacity``.
+        empty_batches: Healthy batches with so few rows that their cost says nothing about a row's, those without rows
+            included.
         first_batch_s: How long the first batch of its driver has been running, seconds; None if a batch has ended.
         sources: Rows read recently from each source, by the source's name in lineage.
         sinks: Names in lineage of everything that its queries write to, as far as it is known.
@@ -226,6 +228,7 @@ class AppSignals:
     settling: bool = False
     batch_limits: Mapping[str, int] = field(default_factory=dict)
     first_batch_s: float | None = None
+    empty_batches: int = 0
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.

@@ -57,11 +57,30 @@ def test_two_batches_are_enough_for_a_backlog(tmp_path: Path) -> None:
     assert "1 slot can sustain 420 rows/s" in proposal.sentence
 
 
+def test_two_batches_are_enough_if_batches_get_longer_and_longer(tmp_path: Path) -> None:
+    """Batches are not limited: 900 rows/s arrive, and a slot processes 500."""
+    app = App(slots=1, fixed_s=1.9, rows_per_s=500.0)
+    rows = [app.batch(900.0) for _ in range(3)]
+    signals = collected(tmp_path, rows)
+    (seen,) = signals.apps
+    assert seen.capacity is None and seen.first_batches is not None and seen.batch_rows_limit is None
+    assert seen.first_batches.rows_per_s == pytest.approx(500, rel=0.1)
+    wide = replace(signals, settling=False, bounds=replace(signals.bounds, max_slots=6))
+    (change,) = create("flow", {}).propose(wide, deployment(1), {})[0].changes
+    assert change.before == 1 and change.value >= 3
+
+
+def test_small_batch_before_a_burst_shows_nothing() -> None:
+    app = App(slots=4, fixed_s=1.9, rows_per_s=500.0)
+    rows = [app.batch(2.0), app.batch(2.0), app.batch(900.0)]
+    assert (rows[-1].backlog_rows or 0) > rows[-1].rows_in and first_batches(history(rows)) is None
+
+
 def test_one_batch_or_a_batch_that_takes_all_rows_is_not_enough(tmp_path: Path) -> None:
     assert first_batches(history(launched(1))) is None
     app = App(slots=1, fixed_s=1.9, rows_per_s=500.0)
-    assert first_batches(history([app.batch(900.0) for _ in range(5)])) is None
-    (seen,) = collected(tmp_path, [app.batch(900.0) for _ in range(5)]).apps
+    assert first_batches(history([app.batch(300.0) for _ in range(5)])) is None
+    (seen,) = collected(tmp_path, [app.batch(300.0) for _ in range(5)]).apps
     assert seen.first_batches is None
 
 

@@ -1,0 +1,99 @@
+"""Slots that batches with hardly any rows leave idle are given back, although no throughput is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from millrace.model.decision import Memory, Proposal
+from millrace.model.signals import AppSignals, Bounds, Objective
+from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
+from millrace.optimizers.conttune.idle import EVALUATIONS, LONGER, is_idle
+from millrace.optimizers.registry import create
+from tests.optimizers.conttune.flow_cases import measured, outcome
+
+PERIOD_S = 10.0
+
+
+def nearly_empty(slots: int, arrival: float = 0.4, **changes: Any) -> AppSignals:
+    return app_signals(slots, arrival, None, **({"empty_batches": 5, "busy_ratio": 0.3} | changes))
+
+
+def ask_often(
+    apps: Sequence[AppSignals], history: Any = None, bounds: Bounds | None = None, **options: Any
+) -> Proposal:
+    """Evaluate once for each app, and return the last proposal."""
+    memory: Memory = {}
+    proposal: Proposal | None = None
+    for number, app in enumerate(apps):
+        seen = signals(app, observed(history or {}), bounds, until=NOON + timedelta(seconds=PERIOD_S * number))
+        proposal, memory = create("flow", options).propose(seen, deployment(app.slots), memory)
+    assert proposal is not None
+    return proposal
+
+
+def test_half_of_idle_slots_is_given_back_after_some_evaluations() -> None:
+    before = ask_often([nearly_empty(4)] * (EVALUATIONS - 1))
+    assert outcome(before, 4) == (4, "capacity_unknown")
+    proposal = ask_often([nearly_empty(4)] * EVALUATIONS)
+    assert outcome(proposal, 4) == (2, "nearly_empty")
+    assert "batches have had hardly any rows for 3 evaluations. With 2 slots, rows wait 4.8 s at most" in (
+        proposal.sentence
+    )
+
+
+def test_count_begins_again_after_a_step_and_after_a_batch_with_rows() -> None:
+    stepped = [*[nearly_empty(4)] * EVALUATIONS, *[nearly_empty(2)] * (EVALUATIONS - 1)]
+    assert outcome(ask_often(stepped), 2) == (2, "capacity_unknown")
+    assert outcome(ask_often([*stepped, nearly_empty(2)]), 2) == (1, "nearly_empty")
+    fuller = [*[nearly_empty(4)] * 2, nearly_empty(4, empty_batches=4), *[nearly_empty(4)] * 2]
+    assert outcome(ask_often(fuller), 4) == (4, "capacity_unknown")
+
+
+def test_slots_stay_within_the_bounds_and_in_whole_executors() -> None:
+    idle = [nearly_empty(4)] * EVALUATIONS
+    assert target(ask_often(idle, bounds=Bounds(3, 8)), 4) == 3
+    assert target(ask_often(idle, bounds=Bounds(4, 8)), 4) == 4
+    assert target(ask_often([nearly_empty(6)] * EVALUATIONS, bounds=Bounds(2, 8, 2)), 6) == 4
+
+
+def test_slots_that_no_smaller_level_has_proven_are_given_back_too() -> None:
+    known = {4: 350.0}
+    assert outcome(ask_often([nearly_empty(4)] * 2, known), 4) == (4, "level_not_proven")
+    assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, known), 4) == (2, "nearly_empty")
+
+
+def test_silent_source_counts_as_idle() -> None:
+    silent = nearly_empty(4, 0.0, batches=0, healthy_batches=0, empty_batches=0, busy_ratio=0.0)
+    assert outcome(ask_often([silent] * EVALUATIONS), 4) == (2, "nearly_empty")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arrival_rows_per_s": None},
+        {"healthy_batches": 2, "empty_batches": 2},
+        {"busy_ratio": None},
+        {"backpressured_ratio": 0.2},
+        {"batch_rows_limit": 10},
+        {"first_batches": measured(4)},
+        {"running_tasks": 4},
+        {"batches": 0, "empty_batches": 0, "backlog_rows": 9},
+        {"batches": 0, "empty_batches": 0, "arrival_rows_per_s": 0.0, "first_batch_s": 9.0},
+    ],
+)
+def test_app_is_not_idle_if_something_may_be_hidden(changes: dict[str, Any]) -> None:
+    assert is_idle(nearly_empty(4), Objective(), PERIOD_S)
+    assert not is_idle(replace(nearly_empty(4), **changes), Objective(), PERIOD_S)
+
+
+def test_app_is_not_idle_if_longer_batches_would_miss_the_goal() -> None:
+    """Five batches in ten seconds take 2 s each with all slots."""
+    app = nearly_empty(4, busy_ratio=1.0)
+    longest = 2 * LONGER * 2.0
+    assert is_idle(app, Objective(max_lag_s=longest), PERIOD_S)
+    assert not is_idle(app, Objective(max_lag_s=longest - 0.1), PERIOD_S)
