@@ -24,6 +24,9 @@ TRIGGER_S = 3.0
 HPA_TARGET = 0.15
 """Target processor use per core of ``hpa_cpu``: rows that wait for a look-up leave most of a core idle."""
 LEAST_SLOTS, MOST_SLOTS = 2, 8
+MAX_FILES = 256
+"""Files of a full batch. Nine arrive per second, so at the script's default of 64 a batch has to end within 7 s, or no
+size can ever catch up: the limit would be measured instead of the methods."""
 DYNAMIC = "spark.dynamicAllocation."
 LOCALITY = "spark.locality."
 SPARK_PLACES = {
@@ -92,7 +95,7 @@ def spec_for(home: str, method: Method, wait_ms: float, period_s: float) -> Pipe
     """
     spec = load(BUILT_IN / "delays.yaml", {"MILLRACE_HOME": home})
     kept = (argument for argument in spec.args if not argument.startswith("--wait-ms"))
-    options = (f"--wait-ms={wait_ms:g}", f"--trigger-s={method.trigger_s:g}")
+    options = (f"--wait-ms={wait_ms:g}", f"--trigger-s={method.trigger_s:g}", f"--max-files={MAX_FILES}")
     slots = Slots(min=LEAST_SLOTS, max=MOST_SLOTS, start=method.slots or LEAST_SLOTS)
     changed = {
         "args": (*kept, *options),
