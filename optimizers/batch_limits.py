@@ -25,7 +25,8 @@ from millrace.model.batch_limits import OPTIONS
 from millrace.model.contingency import rate_text
 from millrace.model.deployment import BATCH_LIMIT, AppDeployment
 from millrace.model.gain import SUSTAINABLE
-from millrace.model.signals import AppSignals, Capacity, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Capacity
 from millrace.optimizers.api import Change, Deployment, Memory, Options, Proposal, Signals
 from millrace.optimizers.memory import mapping, whole
 

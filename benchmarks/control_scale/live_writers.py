@@ -27,7 +27,8 @@ from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake, to_arrow
 from millrace.model.codec import to_json
 from millrace.model.decision import Action, Decision, Proposal
-from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Observation, OperatorSignals, Signals
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Capacity, Observation, OperatorSignals, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.objective import Bounds
 from millrace.model.protocols import Optimizer
-from millrace.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, Edge, OperatorSignals, Signals
 
 APP = "job"
 OPERATORS = ("op1", "op2")

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from millrace.model.decision import Decision
 from millrace.model.deployment import Deployment
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals
 
 
 @dataclass(frozen=True)

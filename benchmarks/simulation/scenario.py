@@ -13,7 +13,7 @@ from benchmarks.simulation.shape import Shape
 from benchmarks.simulation.workload import Workload
 from millrace.model.deployment import PARALLELISM, SLOTS
 from millrace.model.errors import MillraceError
-from millrace.model.signals import Bounds, Objective
+from millrace.model.objective import Bounds, Objective
 
 PIPELINED, MICRO_BATCH = "pipelined", "micro_batch"
 EXECUTIONS = (PIPELINED, MICRO_BATCH)

@@ -54,7 +54,7 @@ from benchmarks.simulation.workload import (
     stepwise,
 )
 from millrace.model.errors import MillraceError
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 
 SUFFIX, LIVE = "_mb", "_live"
 LIVE_S = 6.0

@@ -27,7 +27,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator, Rates

@@ -22,7 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.model.codec import from_json, to_json
-from millrace.model.signals import Bounds, Edge, OperatorSignals, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Edge, OperatorSignals, Signals
 from millrace.optimizers.api import Memory, MillraceError, Optimizer, Proposal
 from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.conformance.situations import (

@@ -12,16 +12,8 @@ from typing import Any
 
 from millrace.model.decision import Proposal
 from millrace.model.deployment import AppDeployment, Deployment
-from millrace.model.signals import (
-    AppSignals,
-    Bounds,
-    Capacity,
-    Edge,
-    Objective,
-    Observation,
-    OperatorSignals,
-    Signals,
-)
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Capacity, Edge, Observation, OperatorSignals, Signals
 
 APP = "delays"
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -16,8 +16,9 @@ from millrace.model.admission import StreamCounts
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.deployment import Deployment, ExecutorSize
 from millrace.model.join import JoinSettings, JoinSignals
+from millrace.model.objective import Bounds, Objective
 from millrace.model.placement import PartitionLoads
-from millrace.model.signals import Bounds, Edge, Objective, Signals
+from millrace.model.signals import Edge, Signals
 from millrace.optimizers.conformance.builders import (
     APP,
     NOON,

@@ -32,7 +32,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.model.arrival import ArrivalBasis
-from millrace.model.signals import AppSignals, Edge, Objective, Signals
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Edge, Signals
 from millrace.optimizers.conttune.job_graph import Job, by_producers, whole_app
 from millrace.optimizers.conttune.ratios import Need, Ratios, find_needs, learn_ratios
 

@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace.model import row_wait
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.state import OperatorState
 

@@ -12,7 +12,8 @@ With half of the slots, fixed cost and work on a row take at most twice as long.
 from __future__ import annotations
 
 from millrace.model import row_wait
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals
 
 EVALUATIONS = 3
 """Consecutive evaluations after which a load counts as low: a change would cost as much as it saves in that time."""

@@ -10,7 +10,8 @@ from functools import cached_property
 
 from scipy.special import stdtrit
 
-from millrace.model.signals import Bounds, Observation
+from millrace.model.objective import Bounds
+from millrace.model.signals import Observation
 from millrace.optimizers.conttune import waves
 from millrace.optimizers.conttune.bursts import Bursts
 from millrace.optimizers.conttune.demand import Demand

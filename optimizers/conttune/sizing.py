@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from millrace.model.arrival import arrival_phrase
 from millrace.model.contingency import Contingency
 from millrace.model.decision import Proposal
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
 

@@ -10,7 +10,7 @@ T tasks of about equal length need ceil(T / p) turns on p slots. 8 tasks take tw
 
 from __future__ import annotations
 
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 
 
 def worth(slots: int, tasks: int | None) -> int:

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from millrace.model.decision import Memory
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.esj.options import EsjOptions, JoinPolicy
 from millrace.optimizers.esj.timers import ThresholdTimers
 

@@ -13,7 +13,8 @@ from millrace.model.arrival import ArrivalBasis
 from millrace.model.batch_limits import option_named, plain_value
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Change, Deployment
-from millrace.model.signals import AppSignals, Objective, Signals
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Signals
 from millrace.optimizers.batch_limits import MOST, BatchLimits, NoOptions, find_need
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, signals
 

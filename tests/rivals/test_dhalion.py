@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.model.decision import Memory, Proposal
-from millrace.model.signals import Bounds, Edge, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Edge, Signals
 from millrace.optimizers.conformance.builders import (
     app_signals,
     capacity,

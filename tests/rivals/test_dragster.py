@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from millrace.model.decision import Memory
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.conformance.builders import app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.registry import create
 from millrace_rivals.dragster import (

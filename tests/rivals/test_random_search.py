@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from millrace.model.decision import Memory
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import (
     app_signals,
     capacity,

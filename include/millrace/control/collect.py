@@ -49,8 +49,9 @@ from millrace.lake.pace import late_after_s
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import NotReady
+from millrace.model.objective import Objective
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Objective, Observation, Signals
+from millrace.model.signals import AppSignals, Observation, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
 

@@ -13,7 +13,8 @@ from millrace.lake.pace import at_least
 from millrace.model.decision import Action, Decision, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.join_spec import Join
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.spec_sections import GuardsSpec
 

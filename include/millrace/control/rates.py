@@ -15,7 +15,7 @@ from statistics import fmean
 from millrace.control.batch_history import History, running_s, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Reconfiguration
-from millrace.model.signals import Objective
+from millrace.model.objective import Objective
 from millrace.model.telemetry import BatchMetrics
 
 BACK_TO_BACK_RATIO = 0.25

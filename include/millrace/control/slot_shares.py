@@ -16,7 +16,8 @@ from millrace.control.fair_shares import Claim, fair_shares
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import SLOTS_WANTED, Decision
 from millrace.model.deployment import Deployment
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 
 QUOTA = "guards.max_total_slots"

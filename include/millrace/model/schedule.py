@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.model.spec_base import Count, Strict
 
 LOOKED_AT = 14

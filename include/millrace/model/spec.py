@@ -39,10 +39,10 @@ from millrace.model.join import JOIN_OPTIMIZER
 from millrace.model.join_spec import Join
 from millrace.model.key_map import PARTITION_OPTIMIZER
 from millrace.model.master import EMBEDDED, LOCAL
+from millrace.model.objective import Bounds, Objective
 from millrace.model.partitioning_spec import Partitioning
 from millrace.model.placement_spec import Placement
 from millrace.model.profile_spec import Profile
-from millrace.model.signals import Bounds, Objective
 from millrace.model.spec_base import NAME, Strict
 from millrace.model.spec_sections import Cost, Executor, GuardsSpec, ObjectiveSpec, Quality, Slots, Submit, Tuner
 from millrace.model.submit_conf import task_cpus, tasks_at_once

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from millrace.model.deployment import EXTERNAL
 from millrace.model.master import EMBEDDED
 from millrace.model.master import PATTERN as MASTER
+from millrace.model.objective import Bounds
 from millrace.model.schedule import Window, bounds_at, overlap_from
-from millrace.model.signals import Bounds
 from millrace.model.spec_base import Adapted, Strict
 
 CLOCK = r"(([01]\d|2[0-3]):[0-5]\d|24:00)"

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
-from millrace.model.signals import AppSignals, Objective, Signals
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Signals
 
 
 class Truth(StrEnum):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from millrace.model.decision import Decision, Proposal
 from millrace.model.deployment import Change
-from millrace.model.signals import AppSignals, Bounds, Objective
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from millrace.model.decision import Decision, Outcome, Reconfiguration
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millrace.model.arrival import ArrivalBasis
-from millrace.model.signals import AppSignals, Capacity, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Capacity
 from millrace.reporting.recorded_throughputs import RecordedThroughput
 
 LEAST_ROOM = 0.05

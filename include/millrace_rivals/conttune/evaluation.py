@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
 from millrace.optimizers.conttune.observed_levels import Level
 from millrace_rivals.conttune.history import levels_by_operator

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import AppDeployment, Deployment
+from millrace.model.objective import Bounds
 from millrace.model.protocols import Optimizer
-from millrace.model.signals import AppSignals, Bounds, Edge, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, Edge, OperatorSignals, Signals
 
 PERIOD_S = 30.0
 PER_SLOT = {"map": 100.0, "sink": 250.0}

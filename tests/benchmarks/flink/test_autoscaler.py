@@ -13,8 +13,8 @@ from benchmarks.flink.autoscaler import FlinkAutoscaler
 from benchmarks.flink.jvm import Jvm
 from benchmarks.flink.settings import COMPARED, FlinkSettings
 from millrace.model.errors import MillraceError
+from millrace.model.objective import Bounds
 from millrace.model.protocols import Optimizer
-from millrace.model.signals import Bounds
 from tests.benchmarks.flink.fluid_job import FluidJob, deployed
 
 # the first run on a machine fetches 17 MB

@@ -16,8 +16,9 @@ from benchmarks.simulation.workload import Workload, stepwise
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Change, Deployment
 from millrace.model.errors import NotReady
+from millrace.model.objective import Objective
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Objective, OperatorSignals, Signals
+from millrace.model.signals import AppSignals, OperatorSignals, Signals
 
 EXACT = Noise(sd=0.0)
 SMOOTH = Families({"power": 1.0}, wiggle_sd=0.0)

@@ -11,7 +11,7 @@ from benchmarks.simulation.ability import plateau, power
 from benchmarks.simulation.micro_batch_truth import MicroBatchTruth
 from benchmarks.simulation.pipelined_truth import PipelinedTruth
 from benchmarks.simulation.scenarios import scenario
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from tests.benchmarks.simulation.cases import aims, case, chain, joined
 from tests.examples import examples
 

@@ -13,8 +13,9 @@ from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult,
 from millrace.control.guard_context import GuardContext, guard_context
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
+from millrace.model.objective import Bounds, Objective
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from millrace.model.signals import AppSignals, Capacity, Signals
 from millrace.model.spec import Mode
 from tests.include.control.world import NAME, NOON, Proportional, spec
 

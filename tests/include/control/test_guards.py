@@ -13,7 +13,7 @@ from millrace.control.guard_context import GuardContext
 from millrace.control.guards import CHAIN, first_veto, judge, quality_outcome
 from millrace.model.decision import GuardOutcome, Outcome, Reconfiguration
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.model.spec_sections import GuardsSpec
 from millrace.optimizers.conformance.builders import app_signals, signals
 

@@ -35,8 +35,9 @@ from millrace.model.deployment import (
     Deployment,
 )
 from millrace.model.join import JoinSettings
+from millrace.model.objective import Bounds
 from millrace.model.protocols import Cursor
-from millrace.model.signals import Bounds, Signals
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.spec_sections import GuardsSpec
 from millrace.reporting.backtest import replay

@@ -14,8 +14,9 @@ from millrace.control.quality.frames import batches_frame
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.rows_since import read_since
 from millrace.model.decision import Outcome, Reconfiguration
+from millrace.model.objective import Objective
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Objective
+from millrace.model.signals import AppSignals
 from millrace.model.telemetry import BatchMetrics
 from millrace.optimizers.conformance.builders import deployment, signals
 from millrace.optimizers.registry import create

@@ -12,7 +12,7 @@ from millrace.control.slot_shares import QUOTA, share_of, with_budget
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.model.spec import PipelineSpec
 from millrace.optimizers.conformance.builders import app_signals, signals
 

@@ -18,8 +18,9 @@ from millrace.lake.store import Lake
 from millrace.model.decision import Memory, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import Change, Deployment
 from millrace.model.errors import NotReady
+from millrace.model.objective import Bounds, Objective
 from millrace.model.protocols import Cursor
-from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, Signals
+from millrace.model.signals import AppSignals, Capacity, Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import AppMetrics, BatchMetrics, OperatorBatch
 from millrace.reporting.tracker import MlflowTracker

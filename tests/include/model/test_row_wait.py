@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from millrace.model.objective import Objective
 from millrace.model.row_wait import batch_s, highest_utilisation, longest_wait_s, sustainable, throughput
-from millrace.model.signals import Objective
 
 FIXED, TRIGGER = st.floats(0.1, 20), st.floats(1, 120)
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.errors import pydantic_reason
+from millrace.model.objective import Bounds
 from millrace.model.schedule import Window, bounds_at, overlap
-from millrace.model.signals import Bounds
 from millrace.model.spec import PipelineSpec
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.model.deployment import Change
-from millrace.model.signals import AppSignals, Bounds, Capacity, Objective, OperatorSignals, Signals
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Capacity, OperatorSignals, Signals
 from millrace.reporting.curve_figure import curve_figure, subject_of
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.model.signals import AppSignals, Capacity, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import AppSignals, Capacity
 from millrace.reporting.recorded_app import Span, Waiting, modelled, planned_rows
 from millrace.reporting.recorded_throughputs import RecordedThroughput
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from millrace.model.decision import Memory, Proposal
-from millrace.model.signals import AppSignals, Bounds, Capacity, Edge, Objective, Observation, Signals
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Capacity, Edge, Observation, Signals
 from millrace.optimizers.conformance.builders import (
     APP,
     capacity,

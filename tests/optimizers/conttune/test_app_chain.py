@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Proposal
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
-from millrace.model.signals import AppSignals, Bounds, Edge, Objective, Signals
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Edge, Signals
 from millrace.optimizers.conformance.builders import app_signals, capacity, observed, signals
 from millrace.optimizers.conttune.app_chain import in_chain
 from millrace.optimizers.registry import create

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from millrace.model.decision import Proposal
-from millrace.model.signals import Bounds, Objective
+from millrace.model.objective import Bounds, Objective
 from millrace.optimizers.conformance.builders import NOON, app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.conttune.bursts import find_bursts
 from millrace.optimizers.conttune.course import Course, Span

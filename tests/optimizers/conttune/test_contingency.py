@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.arrival import ArrivalBasis
-from millrace.model.signals import Bounds, Objective
+from millrace.model.objective import Bounds, Objective
 from millrace.optimizers.conformance.builders import app_signals
 from millrace.optimizers.conttune.contingency import FOR_S, UNCOUNTED, UNKNOWN, plan_contingencies
 from tests.optimizers.conttune.flow_cases import POWER, WELL, ask, measured

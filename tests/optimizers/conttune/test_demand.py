@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from millrace.model.signals import Capacity, Objective
+from millrace.model.objective import Objective
+from millrace.model.signals import Capacity
 from millrace.optimizers.conformance.builders import app_signals, dag_signals, deployment, operator, source
 from millrace.optimizers.conttune.demand import LEAST_UTILISATION, Demand, build_demand
 from millrace.optimizers.conttune.job_graph import build_job, whole_app

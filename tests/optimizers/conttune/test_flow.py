@@ -17,7 +17,8 @@ from millrace.model.arrival import ArrivalBasis
 from millrace.model.codec import to_json
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import ExecutorSize
-from millrace.model.signals import AppSignals, Bounds, Objective, Signals
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals, Signals
 from millrace.optimizers.conformance.builders import (
     APP,
     NOON,

@@ -10,8 +10,9 @@ import pytest
 
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import ExecutorSize
+from millrace.model.objective import Bounds, Objective
 from millrace.model.row_wait import throughput
-from millrace.model.signals import AppSignals, Bounds, Objective
+from millrace.model.signals import AppSignals
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals
 from millrace.optimizers.conttune.demand import Demand
 from millrace.optimizers.registry import create

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.model.signals import Bounds, Edge, Objective, Observation
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import Edge, Observation
 from millrace.optimizers.conformance import with_operator
 from millrace.optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, target
 from millrace.optimizers.registry import create

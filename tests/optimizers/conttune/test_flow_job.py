@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.model.signals import Bounds, Edge, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Edge, Signals
 from millrace.optimizers.conformance import with_operator
 from millrace.optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source
 from millrace.optimizers.registry import create

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.arrival import ArrivalBasis
-from millrace.model.signals import AppSignals, Bounds
+from millrace.model.objective import Bounds
+from millrace.model.signals import AppSignals
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, ask, measured, outcome

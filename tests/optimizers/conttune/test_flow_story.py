@@ -22,8 +22,9 @@ from benchmarks.simulation.score import recoveries, score
 from benchmarks.simulation.workload import sliding, stepwise
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Deployment
+from millrace.model.objective import Bounds, Objective
 from millrace.model.protocols import Optimizer
-from millrace.model.signals import Bounds, Objective, Signals
+from millrace.model.signals import Signals
 from millrace.optimizers.registry import create
 from tests.benchmarks.simulation.cases import case, chain, micro_batch
 

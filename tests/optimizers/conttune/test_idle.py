@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from millrace.model.decision import Memory, Proposal
-from millrace.model.signals import AppSignals, Bounds, Objective
+from millrace.model.objective import Bounds, Objective
+from millrace.model.signals import AppSignals
 from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
 from millrace.optimizers.conttune.idle import EVALUATIONS, LONGER, is_idle
 from millrace.optimizers.registry import create

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.model.signals import Bounds, Objective
+from millrace.model.objective import Bounds, Objective
 from millrace.optimizers.conformance.builders import NOON, app_signals, capacity, observed
 from millrace.optimizers.conformance.situations import histories
 from millrace.optimizers.conttune.demand import Demand

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.model.decision import Proposal
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
 from millrace.optimizers.conttune.arrival import RateHistory, Run
 from millrace.optimizers.conttune.course import Course, Span

@@ -12,8 +12,9 @@ import pytest
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import ExecutorSize
+from millrace.model.objective import Bounds
 from millrace.model.placement import PotentialPlacement
-from millrace.model.signals import Bounds, Signals
+from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import (
     APP,
     NOON,

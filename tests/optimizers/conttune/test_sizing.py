@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.conformance.builders import dag_signals, deployment, edges, operator, source
 from millrace.optimizers.conttune.job_graph import Job, build_job
 from millrace.optimizers.conttune.messages import Reason

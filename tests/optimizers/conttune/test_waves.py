@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.conttune.waves import level, worth
 
 

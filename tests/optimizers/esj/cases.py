@@ -10,7 +10,8 @@ from typing import Any
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Deployment
 from millrace.model.join import JoinSettings, JoinSignals
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
 from millrace.optimizers.esj.optimizer import Esj
 from millrace.optimizers.esj.options import JoinPolicy

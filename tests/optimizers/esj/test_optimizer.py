@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from millrace.model.deployment import JOIN_FIELDS
 from millrace.model.join import JoinSignals
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import APP
 from millrace.optimizers.esj.workers import start_workers, workers_for
 from tests.optimizers.esj.cases import W, deployed, esj, evaluation, follow, measured, wanted

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.model.signals import Bounds
+from millrace.model.objective import Bounds
 from millrace.optimizers.esj.options import JoinPolicy
 from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, initial_workers, start_workers, workers_for
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from millrace.model.decision import Memory, Proposal
-from millrace.model.signals import Bounds, Signals
+from millrace.model.objective import Bounds
+from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import APP, dag_signals, deployment, edges, observed, operator, source
 from millrace.optimizers.registry import create
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from millrace.model.decision import Memory, Proposal
-from millrace.model.signals import AppSignals, Bounds, Capacity
+from millrace.model.objective import Bounds
+from millrace.model.signals import AppSignals, Capacity
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
 from millrace.optimizers.conttune.messages import MESSAGES, Reason
 from millrace.optimizers.registry import create
