@@ -113,8 +113,9 @@ def _drive(folder: Path, pairs: int) -> None:
     from pyspark.sql import SparkSession
 
     from millrace.runtime.telemetry.batches import AppIdentity
+    from millrace.runtime.telemetry.driver_telemetry import Telemetry
     from millrace.runtime.telemetry.host import HostCpu
-    from millrace.runtime.telemetry.listener import Telemetry, TelemetryListener
+    from millrace.runtime.telemetry.listener import TelemetryListener
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -39,7 +39,7 @@ from millrace.runtime.agent.start import start_agent
 from millrace.runtime.attached_app import AttachedApp
 from millrace.runtime.running_queries import RunningQueries
 from millrace.runtime.telemetry.batches import AppIdentity
-from millrace.runtime.telemetry.listener import Telemetry
+from millrace.runtime.telemetry.driver_telemetry import Telemetry
 from millrace.runtime.telemetry.writer import SHORTEST_INTERVAL_S
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from millrace.runtime.telemetry.batches import AppIdentity
-    from millrace.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.driver_telemetry import Telemetry
 
 PARENT_POLL_S = 0.5
 APPLICATION_LOST = "the Spark application was stopped from outside the script, perhaps by its cluster"
@@ -77,7 +77,7 @@ class Driver:
     def _attach(self, spark: SparkSession) -> None:
         from millrace.runtime.partition_link import PartitionLink
         from millrace.runtime.telemetry.batches import AppIdentity
-        from millrace.runtime.telemetry.listener import Telemetry
+        from millrace.runtime.telemetry.driver_telemetry import Telemetry
         from millrace.windows import driver_link
 
         a = self.arguments

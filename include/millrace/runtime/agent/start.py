@@ -24,7 +24,7 @@ from millrace.runtime.agent.lead_times import LeadTimes
 from millrace.runtime.agent.missing_executors import Look, MissingExecutors
 from millrace.runtime.agent.placement import StatePlacement
 from millrace.runtime.telemetry.batches import AppIdentity
-from millrace.runtime.telemetry.listener import Telemetry
+from millrace.runtime.telemetry.driver_telemetry import Telemetry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

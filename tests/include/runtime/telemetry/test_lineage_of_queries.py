@@ -21,7 +21,7 @@ PATIENCE_S = 400
 
 @pytest.fixture
 def telemetry(spark: Any, tmp_path: Path) -> Iterator[Any]:
-    from millrace.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.driver_telemetry import Telemetry
 
     opened = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
     yield opened

@@ -46,7 +46,7 @@ def feed(tmp_path: Path) -> Feed:
 
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    from millrace.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.driver_telemetry import Telemetry
 
     opened = []
 

@@ -92,7 +92,8 @@ class Sampled:
 
 @pytest.fixture
 def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[..., Sampled]]:
-    from millrace.runtime.telemetry.listener import EVENTS_TIMEOUT_MS, TelemetryListener
+    from millrace.runtime.telemetry.driver_telemetry import EVENTS_TIMEOUT_MS
+    from millrace.runtime.telemetry.listener import TelemetryListener
     from millrace.runtime.telemetry.partitions import PartitionSampler
     from millrace.runtime.telemetry.writer import Writer
 

@@ -36,7 +36,7 @@ Frame = Any
 @pytest.fixture
 def measured(spark: Any, tmp_path: Path) -> Iterator[Callable[[Frame], Callable[[], list[BatchMetrics]]]]:
     """Start a query and return a reader of its telemetry."""
-    from millrace.runtime.telemetry.listener import Telemetry
+    from millrace.runtime.telemetry.driver_telemetry import Telemetry
 
     telemetry = Telemetry(spark, AppIdentity("p", "a", 1, 1, 4), tmp_path / "lake", 5)
 
