@@ -36,7 +36,7 @@ class Claim:
     judged: Mapping[str, str] = field(default_factory=dict)
 
 
-BEHIND, TOO_SMALL = ("behind", "behind_s"), ("too small choices per change", "bad_per_tuning")
+BEHIND, TOO_SMALL = ("behind", "behind_s"), ("times too few slots, per change", "bad_per_tuning")
 CORES, STEPS, SECONDS = "core_seconds_vs_oracle", "reconfigurations_per_tuning", "batch_time_s"
 LIVE = (
     Claim(
@@ -140,7 +140,7 @@ LIVE = (
         },
     ),
     Claim(
-        "Time to recover from an injected fault without help, 95th percentile of {n}",
+        "Time to recover from an injected fault by itself, 95th percentile of {n}",
         "./millrace bench faults",
         *("faults", "all", "millrace", "recovered_p95_s"),
         judged={
@@ -208,7 +208,7 @@ SIMULATED = (
         *("conttune", "executors_told", "flow", STEPS),
         rivals={"oracle": "oracle", "Flink's autoscaler": "flink_0.7_0.3", "DS2": "ds2"},
         second=TOO_SMALL,
-        judged={"": STEPS, "too small choices per change": "bad_per_tuning"},
+        judged={"": STEPS, "times too few slots, per change": "bad_per_tuning"},
     ),
     Claim(
         "Core-seconds relative to an oracle that knows every throughput",

@@ -2,15 +2,17 @@
 
 HEAD = """# Benchmarks
 
-Millrace runs in your Airflow and changes the executors, the placement of state and the streams of running Spark
-Structured Streaming jobs. This page reports what it gains and what it costs, next to its rivals: other ways to size the
-same job, each with its best settings. Live figures are from one machine with two cores and 24 GiB, so they show ratios,
-not how large a job can be.
+Millrace runs in your Airflow. While Spark Structured Streaming jobs run, it adds and removes executors, moves state
+partitions between them, and moves input streams between drivers. This page reports what it gains and what it costs,
+next to rivals: other ways to do the same, each with its best settings. Live figures are from one machine with two cores
+and 24 GiB. They show ratios, not how large a job can be.
 
-- A *slot* runs one task at a time. *Core-seconds* are slots times the seconds that the job holds them.
-- A job is *behind* while a row has waited longer than the job's goal (`objective.max_lag_s`).
-- A rival is *better in both* if it takes fewer core-seconds and is no longer behind, or the other way round.
-- A target is *met* if all seeds meet it, at the unfavourable end of the 95 % interval (in parentheses) or in the worst
+- A *slot* runs one task at a time. *Core-seconds* are slots times the seconds that the job holds them. In the streams,
+  a row waits 60 ms for a service, which takes no processor, so two cores can run eight slots.
+- A job is *behind* while a row has waited longer than its goal (`objective.max_lag_s`; 30 s in the streams).
+- A rival is *better in both* if it takes fewer core-seconds and is behind for no longer, or is behind for less time and
+  takes no more core-seconds.
+- A target is *met* if all seeds meet it, even at the worse end of the 95 % interval (in parentheses) or in the worst
   round. Methods were developed on one seed only.
 
 {met} of {judged} targets are met; [the most important of the others](#where-millrace-loses) are at the end.
@@ -21,11 +23,12 @@ RIVALS = """\
 - Fixed slots: no scaling. One pipeline per app: each app of the chain is scaled alone.
 - Spark's dynamic allocation: with its timeouts tuned for streaming. Spark's defaults: its own placement of state.
 - Kubernetes' rule on CPU: that of the HorizontalPodAutoscaler. Batch-ratio scaling: Spark's proposal SPARK-24815.
-- DS2, ContTune and DRF-M: published methods, run on the same measurements as Millrace's own.
+- DS2 and ContTune: published tuners, run on the same measurements as Millrace's own.
 """
 SIMULATED_RIVALS = """\
-- Oracle: knows each throughput, and chooses the fewest slots that are enough. Only too few slots cost less.
+- Oracle: knows each throughput, and chooses the fewest slots that are enough. Anything cheaper had too few slots.
 - Flink's autoscaler: its rules, with its default utilisation of 0.7 and band of 0.3.
+- DRF-M: a published method of admission. `k1` to `k5` and `full_0.8` to `full_0.9` are its settings.
 """
 TAIL = """## All figures
 

@@ -36,8 +36,8 @@ WHOLE_EXECUTORS = "Slots come in whole executors only, and Millrace does not kno
 OUTLIERS = "The first observation of a level is believed, even if it is an outlier."
 ROOM = "Levels that are not known yet get extra room."
 FIRST_TUNINGS = "The first tunings start at one slot with nothing known."
-FROM_ABOVE = "Two fifths of the changes lead from too many slots to the first rates."
-FROM_BELOW = "Two fifths of the changes lead from one slot to the first rates."
+FROM_ABOVE = "Two fifths of the changes are first ones, from too many slots at the start."
+FROM_BELOW = "Two fifths of the changes are the first ones, from one slot at the start."
 FEW_CHANGES = "Flow scales each run down once or twice; Flink often keeps its slots."
 MEDIANS_HOLD = "The worst of five seeds is judged; the medians hold."
 ONE_REDIRECTION = "One stream moves once in one of five seeds."
@@ -77,7 +77,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "graph": {
         "step_x4": {
             "reconfigurations_of_step": "One decision sizes all apps; one of them gives back four slots after 67 s.",
-            "better_rivals": "Untried sizes get headroom; DS2 chose four slots, and these were enough.",
+            "better_rivals": "Untried sizes get spare slots; DS2's four were enough.",
         }
     },
     "soak": {"day": {"rss_ratio": "deltalake keeps about 80 KB per append through a newly opened table."}},
