@@ -35,8 +35,7 @@ def is_idle(app: AppSignals, objective: Objective, period_s: float) -> bool:
         return False
     if not app.batches:
         return app.arrival_rows_per_s == 0 and not app.backlog_rows and app.first_batch_s is None
-    keeps_up = not app.backpressured_ratio and app.batch_rows_limit is None
-    if not keeps_up or app.busy_ratio is None or not MIN_BATCHES <= app.healthy_batches <= app.empty_batches:
+    if app.backpressured_ratio or app.busy_ratio is None or not MIN_BATCHES <= app.healthy_batches <= app.empty_batches:
         return False
     return longest_wait_s(app, period_s) <= objective.max_lag_s
 

@@ -39,8 +39,9 @@ def test_quiet_pipeline_gives_back_executors_until_the_fewest_are_left(
 ) -> None:
     results = tmp_path / "totals.json"
     text = YAML.format(script=SCRIPTS / "totals.py", folder=tmp_path, wait_s=WAIT_S, submit=ON_CLUSTER)
+    write = table(tmp_path / "in")
     with embedded_cluster(tmp_path, monkeypatch), adapting(tmp_path / "totals.yaml", text) as pipeline:
-        with arriving(table(tmp_path / "in"), QUIET, every_s=1.0) as arrivals:
+        with arriving(write, QUIET, every_s=1.0) as arrivals:
             pipeline.until(lambda: pipeline.app().slots == 1)
             pipeline.await_slots()
         until(lambda: total(results) == arrivals.rows[-1], "all rows in the results")

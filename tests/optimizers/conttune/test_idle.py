@@ -80,7 +80,6 @@ def test_silent_source_counts_as_idle() -> None:
         {"healthy_batches": 2, "empty_batches": 2},
         {"busy_ratio": None},
         {"backpressured_ratio": 0.2},
-        {"batch_rows_limit": 10},
         {"first_batches": measured(4)},
         {"running_tasks": 4},
         {"batches": 0, "empty_batches": 0, "backlog_rows": 9},
