@@ -38,48 +38,32 @@ class Claim:
 
 BEHIND, TOO_SMALL = ("behind", "behind_s"), ("times too few slots, per change", "bad_per_tuning")
 CORES, STEPS, SECONDS = "core_seconds_vs_oracle", "reconfigurations_per_tuning", "batch_time_s"
+
+
+def _of_stream(text: str, scenario: str, *fixed: int) -> Claim:
+    """Return the claim about one stream, against some fixed numbers of slots and all other scalers."""
+    return Claim(
+        text,
+        f"./millrace bench elastic --scenario {scenario}",
+        *("elastic", scenario, "live", "core_seconds"),
+        rivals={
+            **{f"fixed {slots} slots": f"fixed_{slots}" for slots in fixed},
+            "Spark's dynamic allocation": "spark_dra_tuned",
+            "Kubernetes' rule on CPU": "hpa_cpu",
+            "batch-ratio scaling": "batch_ratio",
+        },
+        second=BEHIND,
+        judged={"rivals that are better in both": "better_rivals", "downtime": "downtime_s"},
+    )
+
+
 LIVE = (
-    Claim(
-        "Core-seconds for a day of load, replayed in four minutes; batches of at most 64 files",
-        "./millrace bench elastic --scenario day",
-        *("elastic", "day", "live", "core_seconds"),
-        rivals={
-            "fixed 8 slots": "fixed_8",
-            "fixed 4 slots": "fixed_4",
-            "Spark's dynamic allocation": "spark_dra_tuned",
-            "Kubernetes' rule on CPU": "hpa_cpu",
-            "batch-ratio scaling": "batch_ratio",
-        },
-        second=BEHIND,
-        judged={"rivals that are better in both": "better_rivals", "downtime": "downtime_s"},
+    _of_stream("Core-seconds for a day of load, replayed in four minutes; batches of at most 64 files", "day", 8, 4),
+    _of_stream(
+        "Core-seconds while the load rises sixfold at once and falls back; batches of at most 64 files", "step6", 8, 4
     ),
-    Claim(
-        "Core-seconds while the load rises sixfold at once and falls back; batches of at most 64 files",
-        "./millrace bench elastic --scenario step6",
-        *("elastic", "step6", "live", "core_seconds"),
-        rivals={
-            "fixed 8 slots": "fixed_8",
-            "fixed 4 slots": "fixed_4",
-            "Spark's dynamic allocation": "spark_dra_tuned",
-            "Kubernetes' rule on CPU": "hpa_cpu",
-            "batch-ratio scaling": "batch_ratio",
-        },
-        second=BEHIND,
-        judged={"rivals that are better in both": "better_rivals", "downtime": "downtime_s"},
-    ),
-    Claim(
-        "Core-seconds while the load rises three times in two minutes, each time with a sudden end",
-        "./millrace bench elastic --scenario sawtooth",
-        *("elastic", "sawtooth", "live", "core_seconds"),
-        rivals={
-            "fixed 8 slots": "fixed_8",
-            "fixed 6 slots": "fixed_6",
-            "Spark's dynamic allocation": "spark_dra_tuned",
-            "Kubernetes' rule on CPU": "hpa_cpu",
-            "batch-ratio scaling": "batch_ratio",
-        },
-        second=BEHIND,
-        judged={"rivals that are better in both": "better_rivals", "downtime": "downtime_s"},
+    _of_stream(
+        "Core-seconds while the load rises three times in two minutes, each time with a sudden end", "sawtooth", 8, 6
     ),
     Claim(
         "Core-seconds of a chain of three apps while the load rises fourfold and falls back",
