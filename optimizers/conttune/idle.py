@@ -1,4 +1,4 @@
-"""Whether slots can be given back although no throughput is known, because batches have hardly any rows.
+"""Whether slots can be given back although no throughput is known, because batches have almost no rows.
 
 Symbols:
     d    mean duration of a batch at n slots, seconds;  o  its fixed cost
@@ -6,7 +6,7 @@ Symbols:
          (:func:`millrace.control.capacity.is_as_good_as_empty`)
 
 With half of the slots, fixed cost and work on a row take at most twice as long. So a batch takes at most
-2 o / (1 - 2 rho), where o = d (1 - rho): at most 4 d, which leads from one batch to the next of the same length.
+2 o / (1 - 2 rho), where o = d (1 - rho). This is at most 4 d.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
     "sustain {ability} rows/s and {drains} (goal: {catch_up} s).",
     Reason.OVER_PROVISIONED: f"Only {_ARRIVES}. {_THEN}{{pays}}",
-    Reason.NEARLY_EMPTY: "{arrives}: batches have had hardly any rows for {evaluations} evaluations. With {then}, rows "
+    Reason.NEARLY_EMPTY: "{arrives}: batches have had almost no rows for {evaluations} evaluations. With {then}, rows "
     "wait {longest_wait} s at most (goal: {max_lag} s).",
     Reason.OUT_OF_BOUNDS: "The deployment has {now}; allowed are {low} ({min_key}) to {high} ({max_key}). Changing "
     "to {then}, whatever the load.",

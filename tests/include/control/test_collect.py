@@ -75,7 +75,7 @@ def test_collect_reports_the_newest_rate_too(tmp_path: Path) -> None:
     assert seen.arrival_rows_per_s is not None and 500 < seen.arrival_rows_per_s < 1000
 
 
-def test_collect_counts_batches_with_hardly_any_rows(tmp_path: Path) -> None:
+def test_collect_counts_batches_with_almost_no_rows(tmp_path: Path) -> None:
     app = App()
     quiet = of(collect_from(lake_of(tmp_path / "quiet", app.run(60, 2))))
     assert quiet.empty_batches == quiet.healthy_batches >= 10 and quiet.capacity is None

@@ -1,4 +1,4 @@
-"""Slots that batches with hardly any rows leave idle are given back, although no throughput is known."""
+"""Slots that batches with almost no rows leave idle are given back, although no throughput is known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_half_of_idle_slots_is_given_back_after_some_evaluations() -> None:
     assert outcome(before, 4) == (4, "capacity_unknown")
     proposal = ask_often([nearly_empty(4)] * EVALUATIONS)
     assert outcome(proposal, 4) == (2, "nearly_empty")
-    assert "batches have had hardly any rows for 3 evaluations. With 2 slots, rows wait 4.8 s at most" in (
+    assert "batches have had almost no rows for 3 evaluations. With 2 slots, rows wait 4.8 s at most" in (
         proposal.sentence
     )
 
@@ -63,9 +63,9 @@ def test_slots_stay_within_the_bounds_and_in_whole_executors() -> None:
 
 
 def test_slots_that_no_smaller_level_has_proven_are_given_back_too() -> None:
-    known = {4: 350.0}
-    assert outcome(ask_often([nearly_empty(4)] * 2, known), 4) == (4, "level_not_proven")
-    assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, known), 4) == (2, "nearly_empty")
+    levels = {4: 350.0}
+    assert outcome(ask_often([nearly_empty(4)] * 2, levels), 4) == (4, "level_not_proven")
+    assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, levels), 4) == (2, "nearly_empty")
 
 
 def test_silent_source_counts_as_idle() -> None:
