@@ -17,7 +17,7 @@ from millrace.lake.source_tables import SourceTable, query
 from millrace.lake.store import Lake
 from millrace.model.codec import to_json
 from millrace.model.deployment import AppDeployment, Deployment
-from millrace.model.join import JoinDefinition, JoinSettings, JoinStream, JoinTask
+from millrace.model.join import BROADCAST, MP2PF, JoinDefinition, JoinSettings, JoinStream, JoinTask
 from millrace.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
 
@@ -71,10 +71,11 @@ def count(root: Path, table: str, sql: str) -> int:
 
 
 @pytest.mark.slow
-def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("forwarding", [BROADCAST, MP2PF])
+def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path, forwarding: str) -> None:
     streams = tuple(JoinStream(s, str(tmp_path / "data" / s), "at", {"id": "id", "key": "key"}) for s in "rs")
     checkpoint, results = tmp_path / "checkpoint", tmp_path / "results"
-    definition = JoinDefinition(streams, (TASK,), str(results), str(checkpoint), 1000)
+    definition = JoinDefinition(streams, (TASK,), str(results), str(checkpoint), 1000, forwarding)
     feed, store = Feed(tmp_path), DeploymentStore(Lake(tmp_path / "lake"))
     version = 0
 
@@ -87,8 +88,8 @@ def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path) -> Non
         drivers.append(Driving(tmp_path, str(JOB), f"--join={to_json(definition)}"))
         return drivers[-1]
 
-    def committed() -> int:
-        return sum(f.name.isdigit() for f in (checkpoint / "commits").glob("*"))
+    def batches(log: str) -> int:
+        return sum(f.name.isdigit() for f in (checkpoint / log).glob("*"))
 
     def reached(rows: int) -> bool:
         return count(tmp_path, "telemetry/streams", "sum(rows)") == rows
@@ -98,11 +99,17 @@ def test_killed_driver_restarts_to_exact_matches(drivers, tmp_path: Path) -> Non
     feed.commits(2)
     driver.until(lambda r: r.last_commit_at, "a first batch")
     deploy(JoinSettings(2, 25))
-    before = committed()
+    before = batches("commits")
     feed.commits(1)
-    until(lambda: committed() > before, "a batch with what is deployed now")
+    until(lambda: batches("commits") > before, "a batch with what is deployed now")
     feed.commits(1)
     until(lambda: reached(2 * feed.fed * ROWS), "a batch with what came last")
+    deploy(JoinSettings(1, 25))
+    feed.commits(1)
+    until(lambda: reached(2 * feed.fed * ROWS), "a batch that plans with one worker")
+    before = batches("offsets")
+    feed.commits(1)
+    until(lambda: batches("offsets") > before, "a batch in which a worker hands over all that it keeps")
     record = driver.record()
     assert record is not None
     os.kill(driver.process.pid, signal.SIGKILL)
