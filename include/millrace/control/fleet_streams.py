@@ -80,8 +80,8 @@ def fleet_counts(
         return None
     arrived = arrivals(rows)
     stream, number, came = arrived.by_period(period_s)
-    newest = np.unique(number[number >= begun.timestamp() // period_s])[::-1]
-    first, end = span(wanted, newest[: wanted.periods + wanted.unfinished].tolist(), known, period_s)
+    reported = np.unique(arrived.time[arrived.time >= begun.timestamp()] // period_s).astype(int)[::-1]
+    first, end = span(wanted, reported[: wanted.periods + wanted.unfinished].tolist(), known, period_s)
     if first >= end:
         return None
     since, until = (datetime.fromtimestamp(at * period_s, UTC) for at in (first, end))

@@ -47,11 +47,19 @@ def fleet(folder: Path, *streams: str, nodes: int = 2) -> PipelineSpec:
     )
 
 
-def saw(tables: ControlTables, stream: str, at_s: float, end: int | None, batch: int, node: str = "node0") -> None:
-    """A batch of a stream that saw so many rows since its driver started, None if they are not counted."""
+def saw(
+    tables: ControlTables,
+    stream: str,
+    at_s: float,
+    end: int | None,
+    batch: int,
+    node: str = "node0",
+    backlog: int | None = None,
+) -> None:
+    """A batch of 10 rows of a stream that saw so many since its driver started, None if they are not counted."""
     metrics = BatchMetrics(
         "ingest", node, stream, START + timedelta(seconds=at_s), 1, 0, batch, 2, 10,
-        durations_ms={"triggerExecution": 500}, source_end=end,
+        durations_ms={"triggerExecution": 500}, source_end=end, backlog_rows=backlog,
     )  # fmt: skip
     tables.lake.append("telemetry/batches", [batch_row(metrics)])
 
@@ -71,16 +79,25 @@ def test_first_launch_spreads_the_streams_over_the_nodes(tmp_path: Path, tables:
 def test_rows_count_when_they_arrive_whichever_node_reads_them(tmp_path: Path, tables: ControlTables) -> None:
     spec = fleet(tmp_path, "a", "b")
     saw(tables, "a", 2, 900, 0)  # what had piled up before its driver started is no arrival
-    saw(tables, "a", 8, 950, 1)
-    saw(tables, "a", 8, 950, 1)  # reported twice
-    saw(tables, "a", 12, 400, 2, node="node1")  # moved
-    saw(tables, "a", 18, 470, 3, node="node1")
+    saw(tables, "a", 8, 960, 1, backlog=20)
+    saw(tables, "a", 8, 960, 1, backlog=20)  # reported twice
+    saw(tables, "a", 12, 400, 2, node="node1", backlog=50)  # moved: it read 10, and 30 more wait
+    saw(tables, "a", 18, 460, 3, node="node1", backlog=40)
     saw(tables, "b", 3, 0, 0, node="node1")
-    saw(tables, "b", 15, 5, 1, node="node1")
-    saw(tables, "b", 25, 9, 2, node="node1")  # the newest period is not over
+    saw(tables, "b", 13, 20, 1, node="node1")
+    saw(tables, "b", 23, 60, 2, node="node1")  # the newest period is not over
     counts = fleet_counts(spec, tables, None, START + timedelta(seconds=26))
     assert counts is not None and (counts.since, counts.until) == (START, START + timedelta(seconds=20))
-    assert rows(counts) == {("a", 0): 50, ("a", 1): 70, ("b", 0): 0, ("b", 1): 5}
+    assert rows(counts) == {("a", 0): 100, ("a", 1): 100, ("b", 0): 20, ("b", 1): 34}
+
+
+def test_rates_are_steady_however_few_batches_report_them(tmp_path: Path, tables: ControlTables) -> None:
+    """A batch every 7 s: one or two end in each period."""
+    spec = fleet(tmp_path, "a")
+    for number in range(10):
+        saw(tables, "a", 2 + 7 * number, 70 * number, number)
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=66))
+    assert counts is not None and rows(counts) == {("a", period): 100 for period in range(6)}
 
 
 def test_rows_of_a_long_batch_arrived_evenly_and_the_next_batch_will_tell(
@@ -94,7 +111,7 @@ def test_rows_of_a_long_batch_arrived_evenly_and_the_next_batch_will_tell(
     counts = fleet_counts(spec, tables, None, START + timedelta(seconds=93))
     assert counts is not None
     found = rows(counts)
-    assert [found.get(("a", period)) for period in range(9)] == [0, 100, 100, 100, 100, 10, None, None, None]
+    assert [found.get(("a", period)) for period in range(9)] == [89, 89, 89, 89, 68, None, None, None, None]
     assert [found["b", period] for period in range(1, 9)] == [10] * 8
 
 
@@ -110,7 +127,7 @@ def test_stream_that_comes_back_to_a_driver_has_not_brought_what_the_other_one_r
     saw(tables, "a", 28, 720, 5)
     saw(tables, "a", 32, 730, 6)
     counts = fleet_counts(spec, tables, None, START + timedelta(seconds=33))
-    assert counts is not None and rows(counts) == {("a", 0): 10, ("a", 1): 500, ("a", 2): 20}
+    assert counts is not None and rows(counts) == {("a", 0): 17, ("a", 1): 833, ("a", 2): 31}
 
 
 def test_source_that_does_not_count_brings_what_is_read(tmp_path: Path, tables: ControlTables) -> None:
@@ -119,7 +136,7 @@ def test_source_that_does_not_count_brings_what_is_read(tmp_path: Path, tables: 
         saw(tables, "a", 2 + 10 * number, None, number)
         saw(tables, "a", 2 + 10 * number, None, number)  # reported twice
     counts = fleet_counts(spec, tables, None, START + timedelta(seconds=33))
-    assert counts is not None and rows(counts) == {("a", 0): 0, ("a", 1): 10, ("a", 2): 10}
+    assert counts is not None and rows(counts) == {("a", 0): 10, ("a", 1): 10, ("a", 2): 10}
 
 
 def test_other_apps_of_the_pipeline_read_no_stream(tmp_path: Path, tables: ControlTables) -> None:
@@ -139,7 +156,7 @@ def test_stream_without_rows_counts_as_one_row_so_that_it_keeps_its_node(tmp_pat
         saw(tables, HEARTBEAT, 2 + 10 * number, 0, number)
     counts = fleet_counts(spec, tables, None, START + timedelta(seconds=23))
     assert counts is not None
-    assert rows(counts) == {("a", 0): 0, ("a", 1): 30, ("silent", 0): 0, ("silent", 1): 1, ("new", 1): 1}
+    assert rows(counts) == {("a", 0): 30, ("a", 1): 30, ("silent", 0): 0, ("silent", 1): 1, ("new", 1): 1}
 
 
 def test_nothing_is_counted_before_the_first_period_is_over(tmp_path: Path, tables: ControlTables) -> None:
