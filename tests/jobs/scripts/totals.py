@@ -1,4 +1,7 @@
-"""A user's script: reads a table or JSON files, calls a slow service for each row, and keeps count and sum by key."""
+"""A user's script: reads a table or JSON files, calls a slow service for each row, and keeps count and sum by key.
+
+A fifth argument is the interval of its trigger.
+"""
 
 import json
 import sys
@@ -8,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-source, results, checkpoint, wait_s = sys.argv[1:]
+source, results, checkpoint, wait_s, *interval = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 delta = (Path(source) / "_delta_log").exists()
 rows = spark.readStream.format("delta").load(source) if delta else spark.readStream.schema("id long").json(source)
@@ -29,4 +32,6 @@ def keep(frame, _):
 answered = rows.repartition(spark.sparkContext.defaultParallelism).mapInPandas(ask, "id long, key long")
 counted = answered.groupBy("key").agg(sf.count("*").alias("rows"), sf.sum("id").alias("total"))
 writer = counted.writeStream.outputMode("complete").foreachBatch(keep)
+if interval:
+    writer = writer.trigger(processingTime=interval[0])
 writer.option("checkpointLocation", checkpoint).start().awaitTermination()
