@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from millrace.control.fleet_rows import HEARTBEAT
 from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
 from millrace.lake.rows_since import NewRows, expected_types
 from millrace.model.arrival import ArrivalBasis
@@ -16,7 +17,7 @@ from millrace.model.arrival import ArrivalBasis
 if TYPE_CHECKING:
     import pandas as pd
 
-QUERY = ["app", "query", "epoch"]
+QUERY = ["place", "query", "epoch"]
 BATCH_KEY = ["app", "query", "epoch", "batch_id", "generation", "marker_at"]
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far a row's time may be ahead of this clock."""
@@ -85,7 +86,7 @@ def newest_time(part: pa.Table, now: datetime) -> datetime | None:
     return newest
 
 
-def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
+def batches_frame(since: NewRows, now: datetime, nodes: Collection[str] = ()) -> pd.DataFrame:
     """Return the new rows of ``telemetry/batches`` with derived columns for the checks.
 
     A row without rows and duration is an idle marker: it reports the source's end while no batch runs, under the id of
@@ -93,9 +94,15 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     (``marker_at`` makes it unique).
 
     Derived columns: ``duration_s``; ``least_duration_ms``; ``least_operator_*``; ``ahead_s`` (time after now);
-    and against the batch before of the same query, by batch id: ``time_step_s``, ``source_step_rows``,
-    ``silent_s`` (time between the two batches, less the trigger's interval, while rows were waiting or coming, or
-    batches are missing) and ``unread_rows`` (rows known to wait, or to have come, that a batch of 0 rows left unread).
+    and against the batch before of the same query, by batch id, whichever node of a fleet ran it: ``time_step_s``,
+    ``source_step_rows``, ``silent_s`` (time between the two batches, less the trigger's interval, while rows were
+    waiting or coming, or batches are missing) and ``unread_rows`` (rows known to wait, or to have come, that a batch of
+    0 rows left unread).
+
+    Args:
+        since: The new rows, and those before them.
+        now: The present (UTC).
+        nodes: Names of apps whose queries move from one to the other.
     """
     import numpy as np
     import pandas as pd
@@ -112,12 +119,15 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     idle = (frame["rows_in"] == 0) & ~(frame["duration_s"].abs() > 0)
     frame["missing_duration"] = frame["duration_s"].isna() & ~idle
     frame["marker_at"] = frame["time"].where(idle).astype(str)
-    frame = frame.assign(idle=idle).sort_values(["batch_id", "generation", "idle", "time"], kind="stable")
+    moves = frame["app"].isin(nodes) & (frame["query"] != HEARTBEAT)
+    # each driver of an app has a higher generation; from node to node, only time shows the order
+    frame = frame.assign(idle=idle, place=frame["app"].mask(moves), start=frame["generation"].mask(moves))
+    frame = frame.sort_values(["batch_id", "start", "idle", "time"], kind="stable")
     before = frame.groupby(QUERY, dropna=False, sort=False)[
-        ["time", "generation", "batch_id", "source_end", "backlog_rows", "rows_in"]
+        ["time", "app", "generation", "batch_id", "source_end", "backlog_rows", "rows_in"]
     ].shift()
     step_s = (frame["time"] - before["time"]).dt.total_seconds()
-    same_driver = frame["generation"] == before["generation"]
+    same_driver = (frame["generation"] == before["generation"]) & (frame["app"] == before["app"])
     frame["time_step_s"] = step_s
     frame["source_step_rows"] = (frame["source_end"] - before["source_end"]).where(same_driver)
     missing = frame["batch_id"] - before["batch_id"] > 1
@@ -127,7 +137,7 @@ def batches_frame(since: NewRows, now: datetime) -> pd.DataFrame:
     frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
     # keep the twin of a new row even if it was read before, or the new row would look unique
     twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")
-    return frame[twins].drop(columns=["new", "idle"])
+    return frame[twins].drop(columns=["new", "idle", "place", "start"])
 
 
 def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:

@@ -79,8 +79,10 @@ def _parts(spec: PipelineSpec, tables: ControlTables, seen: Mapping[str, NewRows
         parts.append(Part("columns", pd.concat(columns.values()), expectations.columns_suite(), ("column",)))
     judged = [table for table in there if columns[table]["sound"].all() and seen[table].rows.num_rows]
     if BATCHES in judged:
+        nodes = () if spec.fleet is None else spec.fleet.node_names
+        batches = frames.batches_frame(seen[BATCHES], now, nodes)
         suite = expectations.batches_suite(spec.quality)
-        parts.append(Part(BATCHES, frames.batches_frame(seen[BATCHES], now), suite, ("app", "batch_id", "generation")))
+        parts.append(Part(BATCHES, batches, suite, ("app", "batch_id", "generation")))
     if APPS in judged:
         suite = expectations.apps_suite()
         parts.append(Part(APPS, frames.apps_frame(seen[APPS], now), suite, ("app", "generation", "time")))
