@@ -23,6 +23,8 @@ SPAN_PERIODS = 6
 """Periods whose batches are used: other keys may be hot later."""
 NEWEST_BATCHES = 10
 """Newest batches of an operator that count; with fewer, a batch that loaded state would weigh too much."""
+SIZES = timedelta(minutes=3)
+"""Time for which sizes of state and memory are looked for, at least: drivers measure them once per minute."""
 LEAST_BATCHES = 3
 """Newest batches that always count."""
 LEAST_S = 1e-9
@@ -44,16 +46,17 @@ def partition_loads(
         trigger_s: Interval of the query's trigger, seconds: batches are at least as far apart.
     """
     since = now - timedelta(seconds=SPAN_PERIODS * max(spec.period_s, trigger_s))
-    runs = [run for run in partition_runs(lake, spec.name, since) if run.app == spec.app]
-    newest = max((run.generation for run in runs), default=None)
-    runs = [run for run in runs if run.generation == newest]
+    every = [run for run in partition_runs(lake, spec.name, min(since, now - SIZES)) if run.app == spec.app]
+    newest = max((run.generation for run in every), default=None)
+    every = [run for run in every if run.generation == newest]
+    runs = [run for run in every if run.time >= since]
     groups = _of_operators(runs)
     if not groups:
         return None
     speeds = executor_speeds(lake, runs, now, trigger_s)
-    found = _partition_loads(spec.app, groups, speeds, batch_s)
-    found = replace(found, flows=flows(lake, spec.name, groups, now, trigger_s))
-    return replace(found, hot=hot_streams(lake, spec, now)) if _is_skewed(found) else found
+    loads = _partition_loads(spec.app, groups, _sizes(every), speeds, batch_s)
+    loads = replace(loads, flows=flows(lake, spec.name, groups, now, trigger_s))
+    return replace(loads, hot=hot_streams(lake, spec, now)) if _is_skewed(loads) else loads
 
 
 def _is_skewed(groups: PartitionLoads) -> bool:
@@ -114,12 +117,29 @@ def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]
     return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= OTHER_HOT_KEYS}
 
 
+def _sizes(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], tuple[int | None, int | None]]:
+    """Return each key group's newest size of state and memory, bytes: not every batch measures them."""
+    found: dict[tuple[str, int], tuple[int | None, int | None]] = {}
+    for run in sorted(runs, key=lambda run: run.batch_id):
+        group = _name(run), run.partition
+        state, memory = found.get(group, (None, None))
+        found[group] = (
+            state if run.state_bytes is None else run.state_bytes,
+            memory if run.memory_bytes is None else run.memory_bytes,
+        )
+    return found
+
+
 def _name(run: PartitionRun) -> str:
     return operator_name(run.query, run.operators)
 
 
 def _partition_loads(
-    app: str, groups: Mapping[tuple[str, int], Sequence[PartitionRun]], speeds: Speeds, batch_s: float | None
+    app: str,
+    groups: Mapping[tuple[str, int], Sequence[PartitionRun]],
+    sizes: Mapping[tuple[str, int], tuple[int | None, int | None]],
+    speeds: Speeds,
+    batch_s: float | None,
 ) -> PartitionLoads:
     runs = [run for of_group in groups.values() for run in of_group]
     busy = [
@@ -138,8 +158,8 @@ def _partition_loads(
         busy_s=tuple(round(median(seconds), 4) for seconds in busy),
         busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
         rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
-        state_bytes=tuple(_newest([run.state_bytes for run in of_group]) for of_group in groups.values()),
-        memory_bytes=tuple(_newest([run.memory_bytes for run in of_group]) for of_group in groups.values()),
+        state_bytes=tuple(sizes[group][0] for group in groups),
+        memory_bytes=tuple(sizes[group][1] for group in groups),
         remote_ratio=round(remote / every, 4) if every else None,
         batch_s=batch_s,
         speeds=speeds,
@@ -150,7 +170,3 @@ def _error(values: Sequence[float]) -> float:
     """Return the standard error of a median, from the median deviation: a batch that loaded state must not widen it."""
     deviation = float(np.median(np.abs(np.array(values) - np.median(values))))
     return float(MAD_TO_SIGMA * deviation / len(values) ** 0.5)
-
-
-def _newest(sizes: Sequence[int | None]) -> int | None:
-    return next((size for size in reversed(sizes) if size is not None), None)

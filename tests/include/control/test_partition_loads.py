@@ -86,6 +86,16 @@ def test_partition_loads_before_executors_changed_do_not_count(tmp_path: Path) -
     assert found is not None and found.busy_s == (3.0, 3.0) and found.batches == 2
 
 
+def test_state_sizes_before_executors_changed_still_count(tmp_path: Path) -> None:
+    """They are measured once per minute, and a move does not change them."""
+    lake = Lake(tmp_path)
+    measured = run(0, 0, state_bytes=9, memory_bytes=8, time=NOON - timedelta(seconds=100))
+    sampled(lake, measured, *(run(batch, p, executor=str(p)) for batch in range(4, 6) for p in range(2)))
+    found = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
+    assert found is not None and found.batches == 2
+    assert (found.state_bytes, found.memory_bytes) == ((9, None), (8, None))
+
+
 def test_partition_that_two_executors_report_in_one_batch_is_left_to_other_batches(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     sampled(lake, *(run(batch, 0) for batch in range(5)), run(3, 0, executor="8", executor_number=1, run_s=90.0))
