@@ -22,6 +22,9 @@ SAME_RATE = 0.05
 """A rate that differs by less than this from the rate of the last step counts as the same."""
 DEARER = 2.0
 """Fewer tasks make no batch costlier: a lower level whose costs all exceed the higher one's this much is dropped."""
+DISPROVED = 1.5
+"""A batch with more than this multiple of a full batch's rows disproves the limit. Files differ in size, but not by so
+much on average."""
 LEVEL = re.compile(r"[1-9][0-9]{0,8}")
 """A level as written in JSON."""
 
@@ -32,7 +35,8 @@ class OperatorState:
 
     Attributes:
         fixed_s: o(p) by level, the most recent ones, seconds: observations contain the processing ability only.
-        batch_rows: Rows of a full batch, as last seen; None if batches were never full. Only a backlog shows it.
+        batch_rows: Rows of a full batch, as last seen; None if batches were never full, or far larger ones have run
+            since. Only a backlog shows it.
         drift: Changes of the operator itself.
         failures: Consecutive own steps after which it was still too small.
         insufficient: The highest p that was not enough for the rate of the last step, as the operator is now; 0 if none
@@ -51,7 +55,7 @@ class OperatorState:
         The costs of a lower level may date from cold drivers and executors, or a busy machine. They are forgotten once
         ``top_k`` evaluations at this level disprove them, and so is the finding that the lower level was not enough.
         """
-        state = replace(self, batch_rows=app.batch_rows_limit or self.batch_rows)
+        state = replace(self, batch_rows=app.batch_rows_limit or self._batch_rows_since(app))
         capacity = app.capacity or app.first_batches
         if capacity is None:
             return state
@@ -62,6 +66,12 @@ class OperatorState:
         kept = {q: costs for q, costs in self.fixed_s.items() if q not in outdated}
         insufficient = 0 if self.insufficient in outdated else self.insufficient
         return replace(state, fixed_s={**kept, p: recent}, insufficient=insufficient)
+
+    def _batch_rows_since(self, app: AppSignals) -> int | None:
+        """Return the rows of a full batch as remembered, unless recent batches disprove it."""
+        if self.batch_rows is None or (app.largest_batch_rows or 0) > DISPROVED * self.batch_rows:
+            return None
+        return self.batch_rows
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the state as a JSON value."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -161,7 +161,8 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         slot_busy_ratio=_share(signals.slot_busy_ratio for signals in each),
         capacity=None if unknown or p is None or mean is None else _capacity(parts, costs, p, mean),
         restart_lag_rows=None if lag_rows is None else round(lag_rows),
-        batch_rows_limit=_batch_rows_limit(each, arrival),
+        batch_rows_limit=_least_in_mix(each, arrival, lambda signals: signals.batch_rows_limit),
+        largest_batch_rows=_least_in_mix(each, arrival, lambda signals: signals.largest_batch_rows),
         operators=tuple(
             replace(operator, operator=f"{signals.app}/{query}/{operator.operator.removeprefix(f'{signals.app}/')}")
             for query, signals in of.items()
@@ -271,16 +272,19 @@ def _capacity(parts: Mapping[str, Part], costs: Mapping[str, float], p: int, mea
     return Capacity(p, fixed_s, rate, rate * math.hypot(*errors) / (mean * rows), batches)
 
 
-def _batch_rows_limit(each: Sequence[AppSignals], arrival: float | None) -> int | None:
-    """Return the rows of a batch of all queries in which the tightest limit is reached; None if unknown."""
-    if not arrival:
-        return None
-    limits = [
-        signals.batch_rows_limit * arrival / signals.arrival_rows_per_s
-        for signals in each
-        if signals.batch_rows_limit is not None and signals.arrival_rows_per_s
-    ]
-    return max(1, round(min(limits))) if limits else None
+def _least_in_mix(
+    each: Sequence[AppSignals], arrival: float | None, rows_of: Callable[[AppSignals], int | None]
+) -> int | None:
+    """Return the rows of a batch of all queries in which the first of them has its own number of rows.
+
+    Args:
+        each: Signals of each query.
+        arrival: Rows per second that arrive at all of them.
+        rows_of: Returns the rows of a batch of one query; None if they are unknown.
+    """
+    found = [(rows_of(signals), signals.arrival_rows_per_s) for signals in each]
+    in_mix = [rows * arrival / rate for rows, rate in found if rows is not None and rate] if arrival else []
+    return max(1, round(min(in_mix))) if in_mix else None
 
 
 def _basis(each: Sequence[AppSignals]) -> ArrivalBasis:

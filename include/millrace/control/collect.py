@@ -277,6 +277,7 @@ def _app(
         capacity=capacity,
         restart_lag_rows=lag,
         batch_rows_limit=limit_in_force(history.batches) or (rows_of_full_batch(history) if first else None),
+        largest_batch_rows=max((batch.rows_in for batch in history.batches), default=None),
         batch_limits=history.newest.limits,
         memory_deaths=deaths.of_memory,
         gc_ratio=gc_ratio(history),

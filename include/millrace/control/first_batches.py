@@ -33,7 +33,8 @@ LEAST_CHANGES = 2
 def first_batches(history: History) -> Capacity | None:
     """Return the capacity that the batches at the present slots show, without the cold first one.
 
-    None if fewer than two batches have run there, if the last one keeps up, or if its p is unknown.
+    None if fewer than two batches have run there, if the last one keeps up or had hardly any rows, or if its p is
+    unknown.
 
     Args:
         history: The app's telemetry.
@@ -41,7 +42,8 @@ def first_batches(history: History) -> Capacity | None:
     runs = _runs(history.batches)
     if not runs or len(runs[-1]) < COLD_BATCHES or runs[-1][-1].slots != history.newest.slots:
         return None
-    if rows_of_full_batch(history) is None and not _falls_behind(runs[-1][-1]):
+    last = runs[-1][-1]
+    if is_as_good_as_empty(last) or not (rows_of_full_batch(history) or _falls_behind(last)):
         return None
     return _of_one(min(runs[-1][1:], key=lambda b: b.duration_s / max(b.rows_in, 1)), len(runs[-1]) - 1)
 
@@ -88,8 +90,7 @@ def _runs(batches: Sequence[BatchMetrics]) -> list[list[BatchMetrics]]:
 
 def _falls_behind(last: BatchMetrics) -> bool:
     """Return whether far more rows wait after a batch than it read, and its tasks show what a row costs."""
-    behind = (last.backlog_rows or 0) > BEHIND * last.rows_in
-    return behind and not is_as_good_as_empty(last) and work(last) is not None
+    return (last.backlog_rows or 0) > BEHIND * last.rows_in and work(last) is not None
 
 
 def _of_one(batch: BatchMetrics, batches: int) -> Capacity | None:

@@ -24,6 +24,9 @@ BACK_TO_BACK_RATIO = 0.25
 LEFT_OVER_RATIO = 0.5
 """A batch is full if it leaves this share of its own rows behind, in addition to the rows that came during it."""
 
+LEAST_LEFT_OVER = 10
+"""Rows that a full batch leaves behind at least: fewer may have come between its planning and the report before it."""
+
 LEAST_FULL = 2
 """Full batches that are needed. One may be the first of a start, whose rows came while it was being planned."""
 
@@ -158,7 +161,8 @@ def is_full(before: BatchMetrics, batch: BatchMetrics) -> bool:
     if before.generation != batch.generation or not known or batch.rows_in <= 0:
         return False
     came = (batch.source_end or 0) - (before.source_end or 0)  # below 0: the source was recreated
-    return came >= 0 and (batch.backlog_rows or 0) > came + LEFT_OVER_RATIO * batch.rows_in
+    left = (batch.backlog_rows or 0) - came
+    return came >= 0 and left >= LEAST_LEFT_OVER and left > LEFT_OVER_RATIO * batch.rows_in
 
 
 def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> int | None:

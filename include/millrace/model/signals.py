@@ -163,6 +163,7 @@ class AppSignals:
         capacity: Fitted cost; None until it can be fitted.
         batch_rows_limit: Rows of a full batch if the source is read in limited batches (``maxFilesPerTrigger``
             and the like); None if no batch was full.
+        largest_batch_rows: Rows of the largest of the recent batches; None if unknown.
         restart_lag_rows: Part of the backlog that Millrace's own last restart caused and that has not
             drained yet.
         memory_deaths: Executors of the present size that recently died of memory.
@@ -230,6 +231,7 @@ class AppSignals:
     batch_limits: Mapping[str, int] = field(default_factory=dict)
     first_batch_s: float | None = None
     empty_batches: int = 0
+    largest_batch_rows: int | None = None
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.

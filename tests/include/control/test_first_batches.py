@@ -76,6 +76,16 @@ def test_small_batch_before_a_burst_shows_nothing() -> None:
     assert (rows[-1].backlog_rows or 0) > rows[-1].rows_in and first_batches(history(rows)) is None
 
 
+def test_batch_of_two_rows_after_a_quiet_night_is_not_a_full_one(tmp_path: Path) -> None:
+    """Of five rows that waited, three had come after it was planned."""
+    app = App(slots=2, fixed_s=3.0, rows_per_s=500.0)
+    rows = [app.batch(1.0) for _ in range(5)]
+    planned = replace(rows[-1], rows_in=2, backlog_rows=17, source_end=(rows[-1].source_end or 0) + 14)
+    rows = [*rows[:-1], replace(rows[-1], backlog_rows=5), replace(planned, batch_id=9, time=app.clock)]
+    (seen,) = collected(tmp_path, rows).apps
+    assert seen.batch_rows_limit is None and seen.first_batches is None and seen.capacity is None
+
+
 def test_one_batch_or_a_batch_that_takes_all_rows_is_not_enough(tmp_path: Path) -> None:
     assert first_batches(history(launched(1))) is None
     app = App(slots=1, fixed_s=1.9, rows_per_s=500.0)

@@ -150,3 +150,9 @@ def test_batch_limit_is_remembered_when_no_batch_is_full_any_more() -> None:
     full = OperatorState().with_batches(app_signals(2, 10.0, None, batch_rows_limit=500), 5)
     assert full.batch_rows == 500
     assert full.with_batches(app_signals(2, 10.0, None), 5).batch_rows == 500
+    assert full.with_batches(app_signals(2, 10.0, None, largest_batch_rows=600), 5).batch_rows == 500
+
+
+def test_batch_limit_is_forgotten_if_far_larger_batches_run() -> None:
+    full = OperatorState(batch_rows=500)
+    assert full.with_batches(app_signals(2, 10.0, None, largest_batch_rows=900), 5).batch_rows is None
