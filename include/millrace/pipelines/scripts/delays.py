@@ -23,6 +23,9 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+TASKS_PER_SLOT = 3
+"""Two or three are usual: with as many tasks as slots, 6 of 8 slots would take as long as 4, two tasks one after the
+other."""
 PLANE = "manufacturer string, model string, seats int"
 FLIGHT = """
     row_id long, event_time timestamp, flight_date string, sched_dep_time string, dep_delay string, arr_delay string,
@@ -88,7 +91,8 @@ def looked_up(
             yield batch.assign(**dict(zip(names, zip(*found, strict=True), strict=True)))
 
     schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
-    evenly = rows.repartition(slots)  # files differ in size: without this, one task gets most of the rows
+    # files differ in size: without this, one task gets most of the rows
+    evenly = rows.repartition(TASKS_PER_SLOT * slots)
     return evenly.mapInPandas(look_up, f"{schema}, {columns}")
 
 
