@@ -99,10 +99,16 @@ class Adapting:
         self.spec = catalog.load(self.path)
         self.loop, self.decisions, self.changes = wiring.control_loop(self.spec), [], []
 
-    def force(self, **parts: object) -> None:
-        """Deploy other content of its app as a person, and wait until it runs; evaluations start from there."""
+    def force(self, ingest: Mapping[str, int] | None = None, **parts: object) -> None:
+        """Deploy something else as a person, and wait until it runs; evaluations start from there.
+
+        Args:
+            ingest: Node of each stream of a fleet; None to leave them.
+            parts: Content of its app, by name.
+        """
         tables, latest = self.loop.tables, self.deployment()
-        wanted = replace(latest, apps={**latest.apps, self.spec.app: replace(self.app(), **parts)})
+        apps = {**latest.apps, self.spec.app: replace(self.app(), **parts)} if parts else latest.apps
+        wanted = replace(latest, apps=apps, ingest=latest.ingest if ingest is None else ingest)
         if wanted != latest:
             tables.deployments.commit(replace(wanted, author="person", decision_id=None), latest.version)
             wiring.own_reconciler(self.spec, tables).reconcile()
