@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ def key_of_each_partition(spark: SparkSession) -> list[int]:
     return [row["key"] for row in sorted(found, key=lambda row: row["partition"])]
 
 
+def partitions_in_turn(rows: Sequence[int]) -> list[int]:
+    """Return each partition as often as it has rows, mixed, so that small batches have them all."""
+    return [p for _, p in sorted(((row + 0.5) / n, p) for p, n in enumerate(rows) for row in range(n))]
+
+
 def main() -> None:
     """Run until stopped."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -37,6 +42,7 @@ def main() -> None:
     arguments.add_argument("--hot", type=lambda text: {int(number) for number in text.split(",")}, required=True)
     arguments.add_argument("--hot-rows", type=int, required=True, help="rows of a hot partition for each round of ids")
     arguments.add_argument("--cold-rows", type=int, required=True)
+    arguments.add_argument("--trigger-s", type=float, default=0.0, help="0 for batches one after the other")
     given = arguments.parse_args()
     wait_s, results = given.wait_ms / 1000, Path(given.results)
 
@@ -49,7 +55,8 @@ def main() -> None:
 
     spark = SparkSession.builder.getOrCreate()
     keys = key_of_each_partition(spark)
-    each = [key for p, key in enumerate(keys) for _ in range(given.hot_rows if p in given.hot else given.cold_rows)]
+    rows_of = [given.hot_rows if p in given.hot else given.cold_rows for p in range(len(keys))]
+    each = [keys[p] for p in partitions_in_turn(rows_of)]
     counts = json.loads(results.read_text()) if results.exists() else {}
 
     def keep(frame: DataFrame, _: int) -> None:
@@ -66,6 +73,7 @@ def main() -> None:
         .applyInPandasWithState(count, SCHEMA, "rows long", "update", "NoTimeout")
     )
     writer = counted.writeStream.outputMode("update").queryName("skewed").foreachBatch(keep)
+    writer = writer.trigger(processingTime=f"{given.trigger_s:g} seconds")
     writer.option("checkpointLocation", given.checkpoint).start().awaitTermination()
 
 
