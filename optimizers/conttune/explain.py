@@ -10,7 +10,7 @@ from millrace.model import row_wait
 from millrace.model.arrival import arrival_phrase
 from millrace.optimizers.conttune.goal import sentence as say
 from millrace.optimizers.conttune.goal import unmet_goal
-from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.optimizers.conttune.messages import ENOUGH, NEARLY_ENOUGH, Reason, count, message, number, percent
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
@@ -110,6 +110,7 @@ def _load_details(context: OperatorContext, target: int, effect: Mapping[str, fl
         "app": context.operator.name,
         "ability_now": number(sustains_now),
         "utilisation_now": percent(context.rate / sustains_now),
+        "verdict": ENOUGH if context.rate <= sustains_now else NEARLY_ENOUGH,
         "ability": number(sustains),
         "utilisation": percent(context.rate / sustains),
         "drains": _drains(load.drain_s(ability, target)),

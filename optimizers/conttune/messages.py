@@ -77,6 +77,8 @@ class Reason(StrEnum):
 
 _ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
 _THEN = "{then} can sustain {ability} rows/s ({utilisation} % used)."
+ENOUGH = "No change needed."
+NEARLY_ENOUGH = "That is within the error of the measurement, so nothing changes."
 _MAXIMUM = "{max_key} allows no more than {high}; raise it to scale up."
 
 MESSAGES: Mapping[Reason, str] = {
@@ -103,7 +105,7 @@ MESSAGES: Mapping[Reason, str] = {
     "random.",
     Reason.SADDLE_POINT: f"{_ARRIVES}. Changing to {{then}} to process {{aim}} rows/s: the arrival rate plus a "
     "surcharge for the rows missed so far.",
-    Reason.WELL_PROVISIONED: f"{_ARRIVES} ({{utilisation_now}} % used). No change needed.",
+    Reason.WELL_PROVISIONED: f"{_ARRIVES} ({{utilisation_now}} % used). {{verdict}}",
     Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait and {{now}} can {{drains_now}}. No scale-down until "
     "the backlog is gone.",
     Reason.WINDOW_HALF_OLD: f"{_ARRIVES}, but the arrival rate changed late in the period. Waiting for the next "

@@ -11,7 +11,7 @@ from millrace.model.contingency import Contingency
 from millrace.model.decision import Proposal
 from millrace.model.objective import Bounds
 from millrace.optimizers.conttune.job_graph import Job, Operator
-from millrace.optimizers.conttune.messages import Reason, count, message, number, percent
+from millrace.optimizers.conttune.messages import ENOUGH, Reason, count, message, number, percent
 
 Columns = Mapping[str, tuple[float, ...]]
 
@@ -211,6 +211,7 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         "arrives": arrival_phrase(choice.operator.arrival_basis, number(choice.rate), choice.operator.span_s),
         "ability_now": number(choice.ability),
         "utilisation_now": percent(utilisation(choice.rate, choice.ability)),
+        "verdict": ENOUGH,
         "ability": number(expected),
         "utilisation": percent(predicted["utilisation_ratio"]),
         "pays": "",

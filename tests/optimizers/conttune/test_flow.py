@@ -70,6 +70,13 @@ def test_up_when_the_plan_is_missed_by_less_than_the_tolerance_then_stays() -> N
     assert target(ask(app_signals(4, 0.83 * POWER[4], measured(4)), POWER, tolerance=0), 4) == 5
 
 
+def test_up_when_slightly_more_arrives_than_can_be_sustained_then_stays_and_says_why() -> None:
+    app = app_signals(4, 0.41 * POWER[4], measured(4, fixed_s=6.0))
+    proposal = ask(app, POWER, objective=Objective(max_lag_s=20.0))
+    assert outcome(proposal, 4) == (4, "well_provisioned")
+    assert "(102 % used). That is within the error of the measurement, so nothing changes." in proposal.sentence
+
+
 def test_up_when_the_latency_goal_needs_it_then_says_so() -> None:
     app = app_signals(4, 0.5 * POWER[4], measured(4, fixed_s=6.0))
     proposal = ask(app, POWER, objective=Objective(max_lag_s=20.0))
