@@ -282,8 +282,10 @@ def _least_in_mix(
         arrival: Rows per second that arrive at all of them.
         rows_of: Returns the rows of a batch of one query; None if they are unknown.
     """
-    found = [(rows_of(signals), signals.arrival_rows_per_s) for signals in each]
-    in_mix = [rows * arrival / rate for rows, rate in found if rows is not None and rate] if arrival else []
+    if not arrival:
+        return None
+    of_queries = [(rows_of(signals), signals.arrival_rows_per_s) for signals in each]
+    in_mix = [rows * arrival / rate for rows, rate in of_queries if rows is not None and rate]
     return max(1, round(min(in_mix))) if in_mix else None
 
 

@@ -33,7 +33,7 @@ LEAST_CHANGES = 2
 def first_batches(history: History) -> Capacity | None:
     """Return the capacity that the batches at the present slots show, without the cold first one.
 
-    None if fewer than two batches have run there, if the last one keeps up or had hardly any rows, or if its p is
+    None if fewer than two batches have run there, if the last one keeps up or is as good as empty, or if its p is
     unknown.
 
     Args:

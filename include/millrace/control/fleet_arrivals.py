@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace.control.fleet_rows import FleetRows, Floats, Ints, ranges
+from millrace.control.fleet_rows import FleetRows, Floats, Ints, spread
 
 LEAST_COVERED = 0.5
-"""Least share of a period that reports must cover, so that the rest is taken to be like it."""
+"""Least share of a period that reports must cover to stand for the rest of it."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,21 @@ class Arrivals:
         """Return stream, period and rows of each period that is known, by periods since 1970-01-01 UTC.
 
         Rows arrived evenly from one report to the next. If they were counted when they are reported, the rates of
-        batches that take a third of a period would seem to change by half. What comes after the last report, as well
-        as before the first one, is like the rest of that period, if this is at least :data:`LEAST_COVERED`.
+        batches that take a third of a period would seem to change by half. A period that reports cover in part, but at
+        least by :data:`LEAST_COVERED`, has the same rate in all of it.
 
         Args:
             period_s: Length of a period, seconds.
         """
-        begin, end = self.before / period_s, self.time / period_s
-        first = np.floor(begin).astype(np.intp)
-        part, period = ranges(first, np.floor(end).astype(np.intp) - first + 1)
-        covers = np.minimum(end[part], period + 1) - np.maximum(begin[part], period)
-        rows = covers * (self.rows / np.maximum(end - begin, np.finfo(float).eps))[part]
-        since = int(period.min(initial=0))
-        periods = int(period.max(initial=since)) - since + 1
-        cell, at = np.unique(self.stream[part] * periods + period - since, return_inverse=True)
-        covered, came = np.bincount(at, weights=covers), np.bincount(at, weights=rows)
-        known = covered >= LEAST_COVERED
-        return cell[known] // periods, cell[known] % periods + since, came[known] / covered[known]
+        since = int(self.before.min() // period_s)
+        periods = int(self.time.max() // period_s) - since + 1
+        begin, end = self.before / period_s - since, self.time / period_s - since
+        part, period, share = spread(begin, end, periods)
+        rows = share * (self.rows / np.maximum(end - begin, np.finfo(float).eps))[part]
+        cell, at = np.unique(self.stream[part] * periods + period, return_inverse=True)
+        cover, came = np.bincount(at, weights=share), np.bincount(at, weights=rows)
+        enough = cover >= LEAST_COVERED
+        return cell[enough] // periods, cell[enough] % periods + since, came[enough] / cover[enough]
 
 
 def arrivals(rows: FleetRows) -> Arrivals:
@@ -64,10 +62,9 @@ def arrivals(rows: FleetRows) -> Arrivals:
     told = known | ~counts
     rows, counts = rows.take(told), counts[told]
     former = np.maximum(np.arange(len(rows.time)) - 1, 0)
-    piled_up = rows.rows_in + rows.backlog - rows.backlog[former]
-    moved = ~rows.follows & (rows.stream == rows.stream[former]) & (former < np.arange(len(former)))
-    comparable = rows.follows | (moved & np.isfinite(piled_up))
-    arrived = np.where(counts, rows.source_end - rows.source_end[former], rows.rows_in)
-    arrived = np.where(rows.follows, arrived, piled_up)
+    on_one_driver = np.where(counts, rows.source_end - rows.source_end[former], rows.rows_in)
+    across_drivers = rows.rows_in + rows.backlog - rows.backlog[former]
+    came = np.where(rows.follows, on_one_driver, across_drivers)
+    comparable = rows.follows | (rows.continues & np.isfinite(across_drivers))
     before = np.where(comparable, rows.time[former], rows.time)
-    return Arrivals(rows.stream, rows.time, before, np.where(comparable, np.maximum(arrived, 0.0), 0.0))
+    return Arrivals(rows.stream, rows.time, before, np.where(comparable, np.maximum(came, 0.0), 0.0))

@@ -65,10 +65,14 @@ class FleetRows:
         return FleetRows(self.names, *columns)
 
     @property
+    def continues(self) -> Bools:
+        """Which rows come after another one of the same stream, shape (R,)."""
+        return np.asarray(np.r_[False, self.stream[1:] == self.stream[:-1]][: len(self.stream)])
+
+    @property
     def follows(self) -> Bools:
         """Which rows come after another one of the same stream on the same driver, shape (R,)."""
-        same = (self.stream[1:] == self.stream[:-1]) & (self.run[1:] == self.run[:-1])
-        return np.asarray(np.r_[False, same][: len(self.stream)])
+        return np.asarray(self.continues & np.r_[False, self.run[1:] == self.run[:-1]][: len(self.run)])
 
 
 def read_rows(spec: PipelineSpec, lake: Lake, since: datetime, now: datetime) -> FleetRows | None:

@@ -46,15 +46,15 @@ def partition_loads(
         trigger_s: Interval of the query's trigger, seconds: batches are at least as far apart.
     """
     since = now - timedelta(seconds=SPAN_PERIODS * max(spec.period_s, trigger_s))
-    every = [run for run in partition_runs(lake, spec.name, min(since, now - SIZES)) if run.app == spec.app]
-    newest = max((run.generation for run in every), default=None)
-    every = [run for run in every if run.generation == newest]
-    runs = [run for run in every if run.time >= since]
+    of_app = [run for run in partition_runs(lake, spec.name, min(since, now - SIZES)) if run.app == spec.app]
+    newest = max((run.generation for run in of_app), default=None)
+    of_driver = sorted((run for run in of_app if run.generation == newest), key=lambda run: run.batch_id)
+    runs = [run for run in of_driver if run.time >= since]
     groups = _of_operators(runs)
     if not groups:
         return None
     speeds = executor_speeds(lake, runs, now, trigger_s)
-    loads = _partition_loads(spec.app, groups, _sizes(every), speeds, batch_s)
+    loads = _partition_loads(spec.app, groups, of_driver, speeds, batch_s)
     loads = replace(loads, flows=flows(lake, spec.name, groups, now, trigger_s))
     return replace(loads, hot=hot_streams(lake, spec, now)) if _is_skewed(loads) else loads
 
@@ -71,6 +71,9 @@ def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list
     """Return each key group's newest batches that ran on as many executors as the last one, oldest first.
 
     A partition's time changes if fewer or more executors share a host's processors.
+
+    Args:
+        runs: Runs of one driver, oldest first.
     """
     executors: dict[str, dict[int, set[str]]] = {}
     for run in runs:
@@ -80,9 +83,9 @@ def _of_operators(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], list
         name: _like_newest(took[name], _on_as_many(batches)[-NEWEST_BATCHES:]) for name, batches in executors.items()
     }
     groups: dict[tuple[str, int], list[PartitionRun]] = {}
-    for run in sorted(runs, key=lambda run: run.batch_id):
+    for run in runs:
         if run.batch_id in kept[_name(run)]:
-            groups.setdefault((_name(run), run.partition), []).append(run)
+            groups.setdefault(_group(run), []).append(run)
     return dict(sorted(groups.items()))
 
 
@@ -117,31 +120,25 @@ def _like_newest(took: Mapping[int, Mapping[int, float]], batches: Sequence[int]
     return {batch for n, batch in enumerate(batches) if n >= newest or elsewhere[n] <= OTHER_HOT_KEYS}
 
 
-def _sizes(runs: Sequence[PartitionRun]) -> Mapping[tuple[str, int], tuple[int | None, int | None]]:
-    """Return each key group's newest size of state and memory, bytes: not every batch measures them."""
-    found: dict[tuple[str, int], tuple[int | None, int | None]] = {}
-    for run in sorted(runs, key=lambda run: run.batch_id):
-        group = _name(run), run.partition
-        state, memory = found.get(group, (None, None))
-        found[group] = (
-            state if run.state_bytes is None else run.state_bytes,
-            memory if run.memory_bytes is None else run.memory_bytes,
-        )
-    return found
-
-
 def _name(run: PartitionRun) -> str:
     return operator_name(run.query, run.operators)
+
+
+def _group(run: PartitionRun) -> tuple[str, int]:
+    return _name(run), run.partition
 
 
 def _partition_loads(
     app: str,
     groups: Mapping[tuple[str, int], Sequence[PartitionRun]],
-    sizes: Mapping[tuple[str, int], tuple[int | None, int | None]],
+    of_driver: Sequence[PartitionRun],
     speeds: Speeds,
     batch_s: float | None,
 ) -> PartitionLoads:
+    """Return what the batches of the groups show; sizes are the driver's newest, as not every batch measures them."""
     runs = [run for of_group in groups.values() for run in of_group]
+    state_bytes = {_group(run): run.state_bytes for run in of_driver if run.state_bytes is not None}
+    memory_bytes = {_group(run): run.memory_bytes for run in of_driver if run.memory_bytes is not None}
     busy = [
         [run.run_s * speeds.of(NOWHERE if run.executor_number is None else run.executor_number) for run in of_group]
         for of_group in groups.values()
@@ -158,8 +155,8 @@ def _partition_loads(
         busy_s=tuple(round(median(seconds), 4) for seconds in busy),
         busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
         rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
-        state_bytes=tuple(sizes[group][0] for group in groups),
-        memory_bytes=tuple(sizes[group][1] for group in groups),
+        state_bytes=tuple(map(state_bytes.get, groups)),
+        memory_bytes=tuple(map(memory_bytes.get, groups)),
         remote_ratio=round(remote / every, 4) if every else None,
         batch_s=batch_s,
         speeds=speeds,

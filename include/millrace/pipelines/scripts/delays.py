@@ -79,7 +79,6 @@ def looked_up(
     The register is simulated, but the wait is real: it leaves the processor free and keeps the task's slot busy, like
     any call to an external service. So more slots mean more concurrent calls, even on a small machine.
     """
-    slots = rows.sparkSession.sparkContext.defaultParallelism
     names = [column.split()[0] for column in columns.split(", ")]
 
     def look_up(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -92,7 +91,7 @@ def looked_up(
 
     schema = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
     # files differ in size: without this, one task gets most of the rows
-    evenly = rows.repartition(TASKS_PER_SLOT * slots)
+    evenly = rows.repartition(TASKS_PER_SLOT * rows.sparkSession.sparkContext.defaultParallelism)
     return evenly.mapInPandas(look_up, f"{schema}, {columns}")
 
 
