@@ -44,8 +44,7 @@ class Algorithm(_Strict):
         spec: Part of a spec that makes it act on a running job; None in benchmarks.
         base: Shipped example that the part is added to, below ``include/millrace/pipelines/examples``; None for a spec
             of only a name and a script.
-        live_test: Test that lets it act on real Spark, as ``file::function``; None while there is none.
-        open: What is missing; None if nothing is.
+        live_test: Test that lets it act on real Spark, as ``file::function``; None in benchmarks.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Algorithm(_Strict):
     spec: dict[str, Any] | None = None
     base: str | None = None
     live_test: str | None = Field(None, pattern=r"^tests/[\w/]+\.py::test_\w+$")
-    open: str | None = None
 
     @property
     def is_only_measured(self) -> bool:
@@ -64,12 +62,10 @@ class Algorithm(_Strict):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if self.is_only_measured and (self.spec or self.live_test or self.open):
-            raise ValueError(f"{self.name}: runs only in benchmarks, so leave spec, live_test and open out")
-        if not self.is_only_measured and self.spec is None:
-            raise ValueError(f"{self.name}: needs the spec key that leads to it, or a module in benchmarks")
-        if not self.is_only_measured and (self.live_test is None) == (self.open is None):
-            raise ValueError(f"{self.name}: needs a live_test, or open with what is missing")
+        if self.is_only_measured and (self.spec or self.live_test):
+            raise ValueError(f"{self.name}: runs only in benchmarks, so leave spec and live_test out")
+        if not self.is_only_measured and (self.spec is None or self.live_test is None):
+            raise ValueError(f"{self.name}: needs spec and live_test, or a module in benchmarks")
         return self
 
 
@@ -109,11 +105,6 @@ class Table(_Strict):
             raise ValueError(f"paper: {', '.join(sorted(unknown))}; allowed: {', '.join(self.papers)}")
         return self
 
-    @property
-    def open(self) -> tuple[Algorithm, ...]:
-        """Algorithms without a live test."""
-        return tuple(row for row in self.algorithms if row.open)
-
 
 def table() -> Table:
     """Return what algorithms.yaml says."""
@@ -122,9 +113,7 @@ def table() -> Table:
 
 def document(of: Table) -> str:
     """Return the page."""
-    live = sum(row.live_test is not None for row in of.algorithms)
-    count = f"{live} algorithms have a live test, {len(of.open)} have none yet.\n"
-    return "\n".join([HEAD, count, *_papers(of), *_published(of), *_unreached(of)])
+    return "\n".join([HEAD, *_papers(of), *_published(of), *_unreached(of)])
 
 
 def flow(value: Any) -> str:
@@ -150,7 +139,7 @@ def _row(row: Algorithm) -> str:
         spec, test = "benchmarks only", ""
     else:
         spec = ", ".join(f"`{key}: {flow(part)}`" for key, part in (row.spec or {}).items())
-        test = f"`{row.live_test}`" if row.live_test else f"none: {row.open}"
+        test = f"`{row.live_test}`"
     return f"| {row.name} | {row.source} | `{row.module}` | {spec} | {test} |"
 
 

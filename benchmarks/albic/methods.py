@@ -11,10 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.albic.rivals import flux
+from benchmarks.albic.rivals import cola, flux
 from benchmarks.simulation.placement import PlacementPlant
 from millrace.optimizers.albic.cluster import Cluster, Pairs
-from millrace.optimizers.albic.first_placement import place_first
 from millrace.optimizers.albic.paper.albic import place as published
 from millrace.optimizers.albic.paper.options import LITERAL
 from millrace.optimizers.albic.planning import plan_placement, whole_problem
@@ -42,7 +41,7 @@ METHODS: Mapping[str, Method] = {
     **{name: partial(_live, name) for name in ("joint", "albic", "balancer")},
     # it stops moving once its heaviest pair costs more than the budget
     "albic_literal": partial(_on_whole, lambda problem, seed: published(problem, seed=seed, options=LITERAL)),
-    "cola": partial(_on_whole, lambda problem, seed: place_first(problem, seed=seed)),
+    "cola": partial(_on_whole, lambda problem, seed: cola.place(problem, seed=seed)),
     "flux": partial(_on_whole, lambda problem, seed: flux.balance(problem, seed=seed)),
 }
 

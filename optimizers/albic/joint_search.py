@@ -16,8 +16,7 @@ Up to step 6, the sum over all stages is balanced. While groups are still apart,
 move: a group is a large part of what a node has to do in one stage.
 
 If there is next to nothing to collocate, or if a placement is off by more than ``max_distance`` and the balancer's is
-closer, there is no result, and balance alone decides. If no group has a node yet, the search starts at COLA's placement
-(:mod:`first_placement`; [ALBIC], Section 5.4).
+closer, there is no result, and balance alone decides.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ import numpy as np
 
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.exchanges import exchange
-from millrace.optimizers.albic.first_placement import place_first
 from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.hill_climbing import climb
 from millrace.optimizers.albic.joint_prices import JointOptions
@@ -77,8 +75,6 @@ def collocate(
         options: The options; defaults if None.
     """
     options = options or JointOptions()
-    if problem.groups and (problem.node < 0).all():
-        problem = replace(problem, node=place_first(problem, seed=seed).node, budget=math.inf)
     wanted = heavy(problem, options.factor)
     context = search_context(problem, wanted, options)
     if held is not None:

@@ -1,10 +1,10 @@
-"""A first placement by COLA: split the graph of all groups until its parts can be laid out evenly.
+"""COLA: split the graph of all groups until its parts can be laid out evenly.
 
 All groups start as one part. As long as the parts cannot be laid on the nodes within the requested load distance, the
 heaviest part is split by balanced graph partitioning. Parts go to nodes the largest first, each to the emptiest node.
 
-COLA ignores the present placement and the budget: at run time it moves nearly everything. As a first placement, when no
-group has a node yet, that costs nothing, and [ALBIC] (Section 5.4) recommends it for that.
+COLA ignores the present placement and the budget: at run time it moves nearly everything. [ALBIC] (Section 5.4)
+recommends it for a first placement. On Spark, groups have a node after the first batch: the agent spreads them evenly.
 
 Deviations: the first split is into as many parts as there are nodes, because fewer can never be even. Loads are those
 left after pairs within a part save what they save together; COLA takes loads as given.
@@ -27,7 +27,7 @@ SPLITS = 4.0
 """Parts per node at which splitting ends: finer parts collocate next to nothing."""
 
 
-def place_first(problem: Problem, *, seed: int = 0, max_distance: float = MAX_DISTANCE) -> Plan:
+def place(problem: Problem, *, seed: int = 0, max_distance: float = MAX_DISTANCE) -> Plan:
     """Return a placement of all groups on the kept nodes, regardless of the present placement and of the cost.
 
     Args:
