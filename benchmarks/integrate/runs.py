@@ -18,7 +18,7 @@ from benchmarks.elastic.cluster import Cluster
 from benchmarks.elastic.judging import Cost
 from benchmarks.elastic.measure import Cores, behind_s, core_seconds, longest_lag_s
 from benchmarks.elastic.pipeline import READ_S, Pipeline, wait_until
-from benchmarks.integrate.scripts.skewed_rows import partitions_in_turn
+from benchmarks.integrate.scripts.skewed_rows import rows_of_partitions
 from millrace.local.demo.timeline import read_timeline
 from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
 from millrace.model.spec import PipelineSpec
@@ -206,6 +206,4 @@ def expected(rows: int, hot: Sequence[int]) -> list[int]:
         rows: Rows that arrived.
         hot: The hot partitions.
     """
-    each = partitions_in_turn([HOT_ROWS if p in hot else COLD_ROWS for p in range(PARTITIONS)])
-    whole, rest = divmod(rows, len(each))
-    return [each.count(p) * whole + each[:rest].count(p) for p in range(PARTITIONS)]
+    return rows_of_partitions(rows, [HOT_ROWS if p in hot else COLD_ROWS for p in range(PARTITIONS)])

@@ -25,6 +25,7 @@ from millrace.model.spec import PipelineSpec
 from millrace.pipelines import catalog
 from millrace.run_folder.driver_records import ENDED
 from millrace.run_folder.process import ProcessId
+from tests.include.runtime.telemetry.arriving import Arrivals
 from tests.jobs.driving import LIMIT_S, until
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -146,6 +147,42 @@ class Adapting:
     def app(self) -> AppDeployment:
         """Return the app's newest content."""
         return self.deployment().apps[self.spec.app]
+
+
+IDLE = 4.0
+"""Rows per second for the first batches of a shared job, and for working off a backlog."""
+
+
+@dataclass
+class SharedJob:
+    """A running job that several tests evaluate in turn.
+
+    Attributes:
+        pipeline: It is evaluated under the spec of each test.
+        arrivals: Its load.
+        folder: Of its input and results.
+        total: Returns the rows that its results contain.
+    """
+
+    pipeline: Adapting
+    arrivals: Arrivals
+    folder: Path
+    total: Callable[[], int]
+
+    def given(self, text: str, rows_per_s: float, **parts: object) -> Adapting:
+        """Return the pipeline with another spec, content and load, and with hardly a backlog.
+
+        Args:
+            text: The spec.
+            rows_per_s: The load.
+            parts: Content of the app, by name.
+        """
+        self.arrivals.rows_per_s = IDLE
+        until(lambda: self.arrivals.rows[-1] - self.total() < 30 * IDLE, "a small backlog")
+        self.pipeline.edit(text)
+        self.pipeline.force(**parts)
+        self.arrivals.rows_per_s = rows_per_s
+        return self.pipeline
 
 
 @contextmanager

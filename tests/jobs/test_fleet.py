@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from millrace import wiring
-from millrace.lake.source_tables import is_table, query
+from millrace.lake.source_tables import is_table
 from millrace.model.decision import Action
 from millrace.model.deployment import INGEST
 from millrace.run_folder.driver_records import ENDED
-from tests.include.runtime.telemetry.arriving import arriving, table
+from tests.include.runtime.telemetry.arriving import arriving, ids, table
 from tests.jobs.adapting import adapting, embedded_cluster
 from tests.jobs.driving import SCRIPTS, until
 
@@ -63,13 +63,10 @@ def test_drivers_come_and_go_with_the_rates_of_streams(tmp_path: Path, monkeypat
             pipeline.until(lambda: running(1))
             feeds.close()
             rows = {name: arrivals[name].rows[-1] for name in STREAMS}
-            until(lambda: all(read(tmp_path, name) == list(range(rows[name])) for name in STREAMS), "all rows, once")
+            out = tmp_path / "out"
+            until(lambda: all(ids(out / name) == list(range(rows[name])) for name in STREAMS), "all rows, once")
 
     moved = [d for d in pipeline.decisions if d.action is Action.APPLY and any(c.field == INGEST for c in d.changes)]
     print(*(decision.sentence for decision in moved), sep="\n")
     assert len(moved) >= 3
     assert {change.generation for change in pipeline.changes if change.app == "node0"} <= {1}, "node0 was restarted"
-
-
-def read(folder: Path, name: str) -> list[int]:
-    return sorted(query("select id from o", o=folder / "out" / name)["id"].to_pylist())

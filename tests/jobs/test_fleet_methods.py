@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.algorithms import flow
-from millrace.lake.source_tables import is_table, query
+from millrace.lake.source_tables import is_table
 from millrace.lake.store import Lake
 from millrace.model.deployment import INGEST, SLOTS
-from tests.include.runtime.telemetry.arriving import Arrivals, arriving, files, table
+from tests.include.runtime.telemetry.arriving import Arrivals, arriving, files, ids, table
 from tests.jobs.adapting import Adapting, adapting
 from tests.jobs.driving import SCRIPTS, until
 
@@ -131,10 +131,6 @@ def text(folder: Path, options: Mapping[str, Any], **admission: Any) -> str:
     return YAML.format(scripts=SCRIPTS, folder=folder, capacity=CAPACITY, admission=flow(given))
 
 
-def read(folder: Path, name: str) -> list[int]:
-    return sorted(query("select id from o", o=folder / "out" / name)["id"].to_pylist())
-
-
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
@@ -154,7 +150,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             feeds.close()
             for name, arrived in shared.arrivals.items():
                 rows = list(range(arrived.rows[-1]))
-                until(lambda name=name, rows=rows: read(folder, name) == rows, f"all rows of {name}, once")
+                until(lambda name=name, rows=rows: ids(folder / "out" / name) == rows, f"all rows of {name}, once")
 
 
 @pytest.mark.parametrize(("method", "moves", "stays"), [("ard", "a", "d"), ("ari", "d", "a")])

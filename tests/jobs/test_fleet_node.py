@@ -21,7 +21,7 @@ from millrace.fleet.names import folder_of
 from millrace.fleet.status import StreamStatus
 from millrace.fleet.streams import Phase
 from millrace.lake.deployments import DeploymentStore
-from millrace.lake.source_tables import SourceTable, is_table, query
+from millrace.lake.source_tables import SourceTable
 from millrace.lake.store import Lake
 from millrace.model.codec import to_json
 from millrace.model.deployment import AppDeployment, Deployment
@@ -30,6 +30,7 @@ from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.driver_records import DriverState, app_dir
 from millrace.run_folder.generation import allot
 from millrace.run_folder.lock import CHECKPOINT, holders
+from tests.include.runtime.telemetry.arriving import ids
 from tests.jobs.driving import SCRIPTS, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -137,11 +138,6 @@ def feeding(root: Path, names: str) -> Iterator[dict[str, int]]:
         feeder.join()
 
 
-def ids(root: Path, name: str) -> list[int]:
-    table = root / "out" / name
-    return [row["id"] for row in query("select id from t order by id", t=table).to_pylist()] if is_table(table) else []
-
-
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Nodes]:
     made = Nodes(tmp_path)
@@ -179,8 +175,8 @@ def test_streams_move_between_nodes_and_survive_kills_exactly(nodes: Nodes, tmp_
         for name in "cd":
             nodes.until("node1", name, Phase.RUNNING)
     for name in "abcde":
-        until(lambda name=name: len(ids(tmp_path, name)) >= fed[name], f"all rows of {name}")
-        assert ids(tmp_path, name) == list(range(fed[name])), f"rows of {name} are lost or repeated"
+        until(lambda name=name: len(ids(tmp_path / "out" / name)) >= fed[name], f"all rows of {name}")
+        assert ids(tmp_path / "out" / name) == list(range(fed[name])), f"rows of {name} are lost or repeated"
     for app in nodes.drivers:
         nodes.end(app, signal.SIGTERM)
         assert (nodes.record(app).state, nodes.record(app).error) == (DriverState.STOPPED, None)

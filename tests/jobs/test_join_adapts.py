@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from millrace.lake.source_tables import SourceTable, query
 from millrace.lake.store import Lake
 from millrace.model.deployment import JOIN_WORKERS, SHED_RATIO, SLOTS
+from tests.include.runtime.telemetry.arriving import repeating
 from tests.jobs.adapting import ON_CLUSTER, adapting, embedded_cluster
 from tests.jobs.driving import until
+from tests.jobs.join_streams import SCHEMA, Tuple, append, pairs
 
 pytestmark = pytest.mark.platform
 
-SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 WITHIN_S, CHUNK_S = 30, 5
 """Distance of two tuples that match, and event time of a commit, seconds."""
 LOW, HIGH, TOO_HIGH = 1, 8, 25
@@ -68,7 +67,7 @@ class Feed:
 
     folder: Path
     rate: int = LOW
-    rows: dict[str, list[tuple[int, str, int]]] = field(default_factory=lambda: {"r": [], "s": []})
+    rows: dict[str, list[Tuple]] = field(default_factory=lambda: {"r": [], "s": []})
 
     def commit(self, number: int, tables: dict[str, SourceTable]) -> None:
         """Append the tuples of the next seconds to both."""
@@ -76,43 +75,16 @@ class Feed:
         for stream, table in tables.items():
             known = self.rows[stream]
             new = [(len(known) + i, f"k{(len(known) + i) % 100}", second) for i, second in enumerate(seconds)]
-            ids, keys, times = zip(*new, strict=True)
-            at = pa.array([second * 1_000_000 for second in times], pa.timestamp("us", "UTC"))
-            table.append(pa.table([ids, keys, at], schema=SCHEMA), 1, "feed", number)
+            append(table, new, 1, number)
             known += new
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Commit once per second."""
         tables = {stream: SourceTable(self.folder / stream, SCHEMA, "test") for stream in self.rows}
-        over = threading.Event()
-
-        def feed() -> None:
-            number = 1
-            while not over.wait(1.0):
-                self.commit(number, tables)
-                number += 1
-
         self.commit(0, tables)
-        thread = threading.Thread(target=feed)
-        thread.start()
-        try:
+        with repeating(lambda n: self.commit(n + 1, tables), 1.0):
             yield
-        finally:
-            over.set()
-            thread.join()
-
-    def expected(self) -> Counter[tuple[int, int]]:
-        """Return the pairs of a batch join."""
-        of_key: dict[str, list[tuple[int, int]]] = {}
-        for number, key, second in self.rows["s"]:
-            of_key.setdefault(key, []).append((number, second))
-        return Counter(
-            (number, other)
-            for number, key, second in self.rows["r"]
-            for other, at in of_key[key]
-            if abs(at - second) <= WITHIN_S
-        )
 
 
 def test_join_gets_workers_for_its_load_and_sheds_what_no_worker_can_keep(
@@ -152,7 +124,8 @@ def test_join_gets_workers_for_its_load_and_sheds_what_no_worker_can_keep(
     fields = {c.field for d in pipeline.decisions for p in d.proposals if p.optimizer == "esj" for c in p.changes}
     assert {JOIN_WORKERS, SHED_RATIO, SLOTS} <= fields and larger > 10
     rows = query("select left_id, right_id from results", results=tmp_path / "results" / "near").to_pylist()
-    found, expected = Counter((row["left_id"], row["right_id"]) for row in rows), feed.expected()
+    found = Counter((row["left_id"], row["right_id"]) for row in rows)
+    expected = pairs(feed.rows["r"], feed.rows["s"], WITHIN_S)
     assert not found - expected and 0 < shed < fed
     kept = {number for number, _ in found}, {number for _, number in found}
     lost = [pair for pair in expected - found if pair[0] in kept[0] and pair[1] in kept[1]]

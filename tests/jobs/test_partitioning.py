@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from millrace.lake.store import Lake
 from millrace.local.feeds.fixes import SCHEMA, TRANSACTION, Fixes
 from millrace.model.deployment import PARTITION_MAP
 from millrace.places import PACKAGE
+from tests.include.runtime.telemetry.arriving import repeating
 from tests.jobs.adapting import adapting
 from tests.jobs.driving import until
 
@@ -38,26 +37,6 @@ period_s: 5
 quality: {{max_age_s: 600, max_gap_s: 600}}
 ready_deadline_s: 600
 """
-
-
-@contextmanager
-def feeding(table: SourceTable) -> Iterator[None]:
-    """Append the positions of a second once per second."""
-    over = threading.Event()
-
-    def feed() -> None:
-        number = 0
-        while not over.wait(1.0):
-            table.append(FIXES.second(number), 3, TRANSACTION, number)
-            number += 1
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def expected(source: Path) -> Counter[tuple[datetime, str]]:
@@ -95,7 +74,7 @@ def test_map_follows_the_cars_while_the_query_runs(
         return [row["revision"] for row in lake.rows(sql, "telemetry/keys")]
 
     with adapting(tmp_path / "traffic.yaml", text) as pipeline, ExitStack() as feed:
-        feed.enter_context(feeding(table))
+        feed.enter_context(repeating(lambda n: table.append(FIXES.second(n), 3, TRANSACTION, n), 1.0))
         pipeline.until(lambda: len({revision for revision in followed() if revision}) >= least)
         feed.close()
         until(lambda: is_table(results) and found(results) == expected(source), "every car in all its windows, once")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.algorithms import flow
-from benchmarks.integrate.scripts.skewed_rows import partitions_in_turn
+from benchmarks.integrate.runs import SCRIPT, counts
+from benchmarks.integrate.scripts.skewed_rows import rows_of_partitions
 from millrace.model.decision import Decision, Proposal
 from millrace.model.deployment import PLACEMENT, SLOTS
 from millrace.model.placement import DRAINING
-from millrace.places import REPO
-from tests.include.runtime.telemetry.arriving import Arrivals, arriving, table
-from tests.jobs.adapting import ON_CLUSTER, Adapting, adapting, embedded_cluster
+from tests.include.runtime.telemetry.arriving import arriving, table
+from tests.jobs.adapting import IDLE, ON_CLUSTER, Adapting, SharedJob, adapting, embedded_cluster
 from tests.jobs.driving import until
 
 pytestmark = pytest.mark.platform
 
-SCRIPT = REPO / "benchmarks" / "integrate" / "scripts" / "skewed_rows.py"
 EXECUTORS, MOST, PARTITIONS, HOT, HOT_ROWS, COLD_ROWS = 3, 5, 9, (0, 3, 6), 20, 1
 STAGE = "skewed/0"
 PLACED = {STAGE: tuple(number % EXECUTORS for number in range(PARTITIONS))}
@@ -32,11 +29,10 @@ LIGHTEST, SPREAD = 1, {STAGE: (0, 0, 0, 2, 2, 1, 2, 1, 1)}
 """The hot partitions are on executors 0 and 2, so executor 1 has the least to do."""
 TRIGGER_S = 5.0
 """Batches have so many rows that hot partitions take far longer than what any partition costs."""
-WAIT_MS, IDLE, SLOW, RATE, TOO_FAST = 20.0, 4.0, 30.0, 90.0, 140.0
+WAIT_MS, SLOW, RATE, TOO_FAST = 20.0, 30.0, 90.0, 140.0
 """The rate needs 164 % of the time of the first executor at first, and 60 % after the moves; 80 % is planned for.
 
-The slow rate is not too much for it, and two executors are enough. The highest is too much for three. The idle rate is
-for the first batches, and for working off a backlog.
+The slow rate is not too much for it, and two executors are enough. The highest is too much for three.
 Waits leave the processor free, and batches grow with the backlog, so a busy machine changes little.
 """
 YAML = """\
@@ -63,26 +59,15 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "albic": {"method": "albic"},
     "joint": {"method": "joint", "cost": "state", "budget": 0.5},
 }
-"""Three hot partitions do not fit into a budget of half a move, but into half a MB of state."""
+"""Moves of three hot partitions cost more than half a move, and less than half a MB of state."""
 CAPS: Mapping[str, Mapping[str, Any]] = {
     "busy": {"max_busy_ratio": 0.01},
     "memory": {"max_memory_mb": 0.000001},
 }
 
 
-@dataclass
-class Skewed:
-    """The job that all tests share.
-
-    Attributes:
-        pipeline: It is evaluated under the spec of each test.
-        arrivals: Its load.
-        folder: Of its input and results.
-    """
-
-    pipeline: Adapting
-    arrivals: Arrivals
-    folder: Path
+class Skewed(SharedJob):
+    """The job that all tests share."""
 
     def under(
         self,
@@ -91,17 +76,8 @@ class Skewed:
         placed: Mapping[str, tuple[int, ...]],
         least: int = EXECUTORS,
     ) -> Adapting:
-        """Return the pipeline with options of placement, at this load, with partitions where a person put them.
-
-        There is no backlog at first.
-        """
-        self.arrivals.rows_per_s = IDLE
-        waiting = 30 * IDLE
-        until(lambda: self.arrivals.rows[-1] - total(self.folder / "counts.json") < waiting, "a small backlog")
-        self.pipeline.edit(text(self.folder, options, least))
-        self.pipeline.force(slots=EXECUTORS, placement=placed)
-        self.arrivals.rows_per_s = rows_per_s
-        return self.pipeline
+        """Return the pipeline with options of placement, at this load, with partitions where a person put them."""
+        return self.given(text(self.folder, options, least), rows_per_s, slots=EXECUTORS, placement=placed)
 
 
 def text(folder: Path, options: Mapping[str, Any], least: int = EXECUTORS) -> str:
@@ -123,26 +99,24 @@ def text(folder: Path, options: Mapping[str, Any], least: int = EXECUTORS) -> st
     )
 
 
-def total(results: Path) -> int:
-    return sum(json.loads(results.read_text()).values()) if results.exists() else 0
-
-
 @pytest.fixture(scope="module")
 def skewed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Skewed]:
     """The first batches start Python: what they cost is no measure of throughput."""
     folder = tmp_path_factory.mktemp("skewed")
     results = folder / "counts.json"
+
+    def total() -> int:
+        return sum(counts(results))
+
     with pytest.MonkeyPatch.context() as monkeypatch, embedded_cluster(folder, monkeypatch):
         write = table(folder / "in")
         with adapting(folder / "skewed.yaml", text(folder, {})) as pipeline:
             with arriving(write, IDLE, every_s=1.0) as arrivals:
-                until(lambda: total(results) >= 10 * IDLE, "rows in the results")
-                yield Skewed(pipeline, arrivals, folder)
-            until(lambda: total(results) == arrivals.rows[-1], f"{arrivals.rows[-1]} rows in the results")
-    counts = sorted(json.loads(results.read_text()).values())
-    each = partitions_in_turn([HOT_ROWS if p in HOT else COLD_ROWS for p in range(PARTITIONS)])
-    rounds, rest = divmod(arrivals.rows[-1], len(each))
-    assert counts == sorted(rounds * each.count(p) + each[:rest].count(p) for p in range(PARTITIONS))
+                until(lambda: total() >= 10 * IDLE, "rows in the results")
+                yield Skewed(pipeline, arrivals, folder, total)
+            until(lambda: total() == arrivals.rows[-1], f"{arrivals.rows[-1]} rows in the results")
+    each_round = [HOT_ROWS if p in HOT else COLD_ROWS for p in range(PARTITIONS)]
+    assert sorted(counts(results)) == sorted(rows_of_partitions(arrivals.rows[-1], each_round))
 
 
 def placed_by(decision: Decision) -> Proposal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,15 +15,15 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.algorithms import flow
 from millrace.model.decision import Decision, Proposal
-from tests.include.runtime.telemetry.arriving import Arrivals, arriving, table
-from tests.jobs.adapting import ON_CLUSTER, Adapting, adapting, embedded_cluster
+from tests.include.runtime.telemetry.arriving import arriving, table
+from tests.jobs.adapting import IDLE, ON_CLUSTER, Adapting, SharedJob, adapting, embedded_cluster
 from tests.jobs.driving import SCRIPTS, until
 from tests.jobs.totals import WAIT_S, expected_totals, total
 
 pytestmark = pytest.mark.platform
 
-IDLE, LOW, HIGH = 4.0, 60.0, 65.0
-"""Rows per second: one slot processes 50. The idle rate is for the first batches, and for working off a backlog."""
+LOW, HIGH = 60.0, 65.0
+"""Rows per second: one slot processes 50."""
 FEW, MANY, MOST = 1, 3, 3
 """Slots: too few for either load, more than the low load needs, and the most that are allowed."""
 YAML = """\
@@ -67,29 +66,12 @@ DOWN: Mapping[str, Mapping[str, Any]] = {
 """Options of ContTune's Small phase."""
 
 
-@dataclass
-class Running:
-    """The job that all tests share: its load, and its folder.
-
-    Attributes:
-        pipeline: It is evaluated under the spec of each test.
-        arrivals: Its load.
-        folder: Of its input and results.
-    """
-
-    pipeline: Adapting
-    arrivals: Arrivals
-    folder: Path
+class Running(SharedJob):
+    """The job that all tests share."""
 
     def under(self, tuner: Mapping[str, Any], slots: int, rows_per_s: float) -> Adapting:
-        """Return the pipeline with a tuner, from these slots on and at this load, without a backlog."""
-        self.arrivals.rows_per_s = IDLE
-        waiting = 30 * IDLE
-        until(lambda: self.arrivals.rows[-1] - total(self.folder / "totals.json") < waiting, "a small backlog")
-        self.pipeline.edit(text(self.folder, tuner))
-        self.pipeline.force(slots=slots)
-        self.arrivals.rows_per_s = rows_per_s
-        return self.pipeline
+        """Return the pipeline with a tuner, from these slots on and at this load."""
+        return self.given(text(self.folder, tuner), rows_per_s, slots=slots)
 
 
 def text(folder: Path, tuner: Mapping[str, Any]) -> str:
@@ -107,7 +89,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         with adapting(folder / "totals.yaml", text(folder, UP["conttune"][0])) as pipeline:
             with arriving(write, IDLE, every_s=1.0) as arrivals:
                 until(lambda: total(results) > 0, "a first batch")
-                yield Running(pipeline, arrivals, folder)
+                yield Running(pipeline, arrivals, folder, lambda: total(results))
             rows = arrivals.rows[-1]
             until(lambda: total(results) == rows, f"{rows} rows in the results")
     assert json.loads(results.read_text()) == expected_totals(rows)

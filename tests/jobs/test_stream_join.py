@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from millrace.lake.deployments import DeploymentStore
@@ -20,12 +19,13 @@ from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.join import BROADCAST, MP2PF, JoinDefinition, JoinSettings, JoinStream, JoinTask
 from millrace.run_folder.driver_records import DriverState
 from tests.jobs.driving import Driving, until
+from tests.jobs.join_streams import SCHEMA, append, pairs
 
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "stream_join.py"
-SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.string()), ("at", pa.timestamp("us", "UTC"))])
-TASK = JoinTask("near", "r", "s", (("key", "key"),), -30, 30)
+WITHIN_S = 30
+TASK = JoinTask("near", "r", "s", (("key", "key"),), -WITHIN_S, WITHIN_S)
 COMMITS, ROWS = 8, 60
 
 
@@ -44,15 +44,12 @@ class Feed:
         for number in range(self.fed, self.fed + count):
             for stream, table in self.tables.items():
                 part = self.rows[stream][number * ROWS : (number + 1) * ROWS]
-                ids, keys, seconds = zip(*part, strict=True)
-                times = pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us", "UTC"))
-                table.append(pa.table([ids, keys, times], schema=SCHEMA), 2, "feed", number)
+                append(table, part, 2, number)
         self.fed += count
 
     def expected(self) -> Counter[tuple[int, int]]:
         fed = {stream: rows[: self.fed * ROWS] for stream, rows in self.rows.items()}
-        near = ((a, b) for a in fed["r"] for b in fed["s"] if a[1] == b[1] and abs(a[2] - b[2]) <= 30)
-        return Counter((a[0], b[0]) for a, b in near)
+        return pairs(fed["r"], fed["s"], WITHIN_S)
 
 
 @pytest.fixture

@@ -29,8 +29,20 @@ def key_of_each_partition(spark: SparkSession) -> list[int]:
 
 
 def partitions_in_turn(rows: Sequence[int]) -> list[int]:
-    """Return each partition as often as it has rows, mixed, so that small batches have them all."""
+    """Return each partition as often as it has rows of a round, mixed: even a small batch has rows of each."""
     return [p for _, p in sorted(((row + 0.5) / n, p) for p, n in enumerate(rows) for row in range(n))]
+
+
+def rows_of_partitions(arrived: int, rows: Sequence[int]) -> list[int]:
+    """Return the rows of each partition, of those that arrived.
+
+    Args:
+        arrived: Rows that arrived.
+        rows: Rows of each partition in a round.
+    """
+    turns = partitions_in_turn(rows)
+    rounds, rest = divmod(arrived, len(turns))
+    return [rounds * n + turns[:rest].count(p) for p, n in enumerate(rows)]
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from benchmarks.fleet.scripts.ingest import SCHEMA, appender, stream
 from benchmarks.fleet.writer import CONTENT, Tables
 from millrace.drivers.submit import DEFAULTS, DELTA_DEFAULTS
 from millrace.environment.spark_env import driver_submit_conf
-from millrace.lake.source_tables import SourceTable, query
+from millrace.lake.source_tables import SourceTable
+from tests.include.runtime.telemetry.arriving import ids
 
 NAME = "s00003"
 
@@ -36,10 +37,6 @@ def spark() -> Iterator[Any]:
 def tables(tmp_path: Path) -> Tables:
     """A stream that gets forty rows a second."""
     return Tables([SourceTable(tmp_path / "landing" / NAME, SCHEMA, CONTENT)], np.array([[0.0], [400.0]]), 10.0)
-
-
-def ids(folder: Path) -> list[int]:
-    return query("select id from t order by id", t=folder)["id"].to_pylist()
 
 
 @pytest.mark.spark

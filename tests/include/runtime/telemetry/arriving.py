@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from millrace.lake.source_tables import SourceTable
+from millrace.lake.source_tables import SourceTable, is_table, query
 
 SCHEMA = pa.schema([("id", pa.int64())])
 CHUNK_S = 0.1
@@ -45,20 +46,39 @@ def arriving(write: Write, rows_per_s: float, every_s: float = CHUNK_S) -> Itera
         rows_per_s: Their rate.
         every_s: Seconds between two chunks.
     """
-    arrivals, ended = Arrivals(rows_per_s), threading.Event()
+    arrivals, due = Arrivals(rows_per_s), 0.0
+
+    def arrive(_: int) -> None:
+        nonlocal due
+        due += (time.time() - arrivals.times[-1]) * arrivals.rows_per_s
+        write(pa.table({"id": range(arrivals.rows[-1], int(due))}, SCHEMA), len(arrivals.rows))
+        arrivals.times.append(time.time())
+        arrivals.rows.append(int(due))
+
+    with repeating(arrive, every_s):
+        yield arrivals
+
+
+@contextmanager
+def repeating(action: Callable[[int], None], every_s: float) -> Iterator[None]:
+    """Call an action in a thread with 0, 1 and so on until the block ends, first after one interval.
+
+    Args:
+        action: The action.
+        every_s: Interval, seconds.
+    """
+    ended = threading.Event()
 
     def run() -> None:
-        due = 0.0
-        while not ended.wait(every_s):
-            due += (time.time() - arrivals.times[-1]) * arrivals.rows_per_s
-            write(pa.table({"id": range(arrivals.rows[-1], int(due))}, SCHEMA), len(arrivals.rows))
-            arrivals.times.append(time.time())
-            arrivals.rows.append(int(due))
+        for number in count():
+            if ended.wait(every_s):
+                return
+            action(number)
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield arrivals
+        yield
     finally:
         ended.set()
         thread.join()
@@ -86,6 +106,11 @@ def table(folder: Path) -> Write:
     """Return a function that commits each chunk to a Delta table."""
     target = SourceTable(folder, SCHEMA, "test")
     return lambda rows, number: target.append(rows, 1, "arriving", number)
+
+
+def ids(folder: Path) -> list[int]:
+    """Return the ids in a Delta table, in order; empty before the table exists."""
+    return query("select id from t order by id", t=folder)["id"].to_pylist() if is_table(folder) else []
 
 
 @contextmanager
