@@ -191,7 +191,8 @@ class Lake:
         try:
             # without its version, the table was recreated: a kept handle would use files that are gone
             if handle is not None and self.log(table).has(handle.version()):
-                handle.update_incremental()
+                if self.log(table).has(handle.version() + 1):  # deltalake would list the log to find out
+                    handle.update_incremental()
                 return handle
             if self.version(table) < 0:  # deltalake would list the whole log to find out
                 return None
