@@ -141,8 +141,10 @@ def _champion(client: MlflowClient, name: str) -> Any:
 def _log(client: MlflowClient, run_id: str, name: str, model: Any) -> str:
     import mlflow
     import skopt
-    from mlflow import sklearn as flavour
+    from mlflow.models import Model
     from skops import io
+
+    from millrace.reporting import artifacts
 
     mlflow.set_tracking_uri(client.tracking_uri)
     mlflow.set_registry_uri(client.tracking_uri)
@@ -153,9 +155,12 @@ def _log(client: MlflowClient, run_id: str, name: str, model: Any) -> str:
         if strange:
             raise ValueError(f"the surrogate holds types that are not trusted: {', '.join(strange)}")
         with mlflow.start_run(run_id=run_id):
-            info = flavour.log_model(
-                model,
+            info = Model.log(
+                artifact_path=None,  # where models were before they had names
                 name="surrogate",
+                flavor=artifacts,
+                flavor_name="sklearn",
+                sk_model=model,
                 serialization_format="skops",
                 skops_trusted_types=types,
                 pip_requirements=[f"scikit-optimize=={skopt.__version__}"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.model.codec import to_plain
 from millrace.model.decision import Decision, Proposal
 from millrace.model.deployment import JOIN_FIELDS, JOIN_WORKERS
+from millrace.reporting.artifacts import log_picture
 from millrace.reporting.plan_figures import admission_figure, join_figure, placement_figure
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def plan_metrics(proposals: Sequence[Proposal]) -> Mapping[str, float | None]:
 def log_plans(client: MlflowClient, run_id: str, proposals: Sequence[Proposal]) -> None:
     """Add all plans to a run, each as JSON and as a picture, ``<kind>-<optimizer>``."""
     for kind, optimizer, plan in _plans(proposals):
-        client.log_figure(run_id, kind.figure(plan), f"{kind.name}-{optimizer}.png")
+        log_picture(client, run_id, kind.figure(plan), f"{kind.name}-{optimizer}.png")
         client.log_dict(run_id, to_plain(plan), f"{kind.name}-{optimizer}.json")
 
 
@@ -109,4 +110,4 @@ def log_join(client: MlflowClient, run_id: str, decision: Decision) -> None:
     if decision.signals is None or decision.signals.join is None or not changed:
         return
     workers = int(changed.get(JOIN_WORKERS, decision.signals.join.workers))
-    client.log_figure(run_id, join_figure(decision.signals.join, workers), FIGURE)
+    log_picture(client, run_id, join_figure(decision.signals.join, workers), FIGURE)

@@ -15,6 +15,7 @@ from millrace.model.backtest import Backtest, BacktestSummary, ReplayedEvaluatio
 from millrace.model.codec import to_plain
 from millrace.model.errors import MillraceError
 from millrace.model.spec_sections import Cost
+from millrace.reporting.artifacts import log_picture
 from millrace.reporting.mlflow_client import connect, experiment, line, metrics, params
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
         client.log_batch(run_id, params=values, metrics=metrics(backtest.figures))
         client.log_text(run_id, json.dumps(plain(backtest), indent=1), "replay.json")
         client.log_text(run_id, as_csv(backtest), "replay.csv")
-        client.log_figure(run_id, replay_figure(backtest), "replay.png")
+        log_picture(client, run_id, replay_figure(backtest), "replay.png")
         client.set_terminated(run_id)
     except Exception as error:
         LOG.warning("MLflow at %s: the replay is only partly logged: %s", uri, line(error))

@@ -12,6 +12,7 @@ from millrace.model.decision import Decision, Proposal
 from millrace.model.deployment import SLOTS
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
+from millrace.reporting.artifacts import log_picture
 from millrace.reporting.curve_figure import curve_figure, rate_to_serve
 from millrace.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
 from millrace.reporting.plans import join_metrics, log_join, log_plans, plan_metrics, plan_params
@@ -103,7 +104,7 @@ class MlflowTracker:
         for proposal in decision.proposals:
             figure = curve_figure(decision, proposal)
             if figure is not None:
-                client.log_figure(run_id, figure, f"curve-{proposal.optimizer}.png")
+                log_picture(client, run_id, figure, f"curve-{proposal.optimizer}.png")
         log_plans(client, run_id, decision.proposals)
         log_join(client, run_id, decision)
 
