@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
-from millrace.lake.log import AddedFile, Commit
+from millrace.lake.log import AddedFile, Commit, DeltaLog
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake
 from millrace.lake.table_errors import unreadable
@@ -145,20 +146,33 @@ class _Reading:
             self.pieces.append(rows)
             self.count += len(rows)
 
+    @cached_property
+    def log(self) -> DeltaLog:
+        """The table's log."""
+        return self.lake.log(self.query.table)
+
+    @cached_property
+    def reads_ahead(self) -> bool:
+        """Whether files are read several at once, as they are far away."""
+        return self.lake.location.folder is None
+
     def fetch(self, file: AddedFile) -> AddedFile:
         """Read a file ahead of :meth:`take`, which gets the same error."""
         with suppress(*READ_ERRORS):
-            if self.lake.location.folder is None and self.query.may_be_in(file):
+            if self.reads_ahead and self.query.may_be_in(file):
                 self._read(file)
         return file
 
     def entry(self, version: int) -> Commit | None:
         """Return an entry of the log, with its files read ahead; None if it was cleaned."""
-        commit = self.lake.log(self.query.table).commit(version)
-        if commit is not None and self.query.transaction not in (None, *commit.transactions):
+        commit = self.log.commit(version)
+        if commit is None:
+            return None
+        if self.query.transaction is not None and self.query.transaction not in commit.transactions:
             commit = replace(commit, added=())
-        for file in commit.added if commit is not None else ():
-            self.fetch(file)
+        if self.reads_ahead:
+            for file in commit.added:
+                self.fetch(file)
         return commit
 
     def has(self, file: AddedFile) -> bool:
@@ -284,6 +298,7 @@ class _AgeLimit:
 
     def __init__(self, not_before: datetime | None) -> None:
         self._not_before = not_before
+        self._oldest = None if not_before is None else not_before - CLOCK_MARGIN
         self._old_files = 0
         self._newest: datetime | None = None
 
@@ -297,11 +312,10 @@ class _AgeLimit:
 
         This requires that the committers' clock agrees with the clock of the bound: some commit is near it.
         """
-        if self._not_before is None or commit.time is None:
+        if self._oldest is None or commit.time is None:
             return False
         self._newest = self._newest or commit.time
-        oldest = self._not_before - CLOCK_MARGIN
-        return self._newest >= oldest and commit.time < oldest
+        return commit.time < self._oldest <= self._newest
 
     def is_old(self, file: AddedFile) -> bool:
         """Return whether a file has only old rows, by its statistics."""
