@@ -9,6 +9,7 @@ time for.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from millrace.model import row_wait
@@ -51,7 +52,7 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     lifted = next((p for p in higher if p >= LIFT * slots), higher[-1])
     counted = context.operator.arrival_basis is ArrivalBasis.COUNTED
     why = UNKNOWN if not context.is_known else WHATEVER if counted else UNCOUNTED
-    overdue = Contingency(app, lifted, None, _overdue_s(demand, slots), why)
+    overdue = Contingency(app, lifted, None, _overdue_s(context, demand, slots), why)
     if not context.is_known or not counted:
         return (overdue,)
     lines: list[Contingency] = []
@@ -66,10 +67,17 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     return (*lines, overdue)
 
 
-def _overdue_s(demand: Demand, slots: int) -> float:
-    """Return how long a batch has to run until rows wait longer than the goal, seconds."""
-    planned_s = demand.objective.planned_batch_s(demand.fixed_at(slots), demand.trigger_s)
-    return max(OVERDUE * planned_s, row_wait.longest_batch_s(demand.objective.max_lag_s, demand.trigger_s))
+def _overdue_s(context: OperatorContext, demand: Demand, slots: int) -> float:
+    """Return how long a batch has to run until rows wait longer than the goal, seconds.
+
+    A batch that reads a backlog takes longer. That is known when the slots are chosen, so it is no sign.
+    """
+    fixed_s = demand.fixed_at(slots)
+    expected_s = planned_s = demand.objective.planned_batch_s(fixed_s, demand.trigger_s)
+    if demand.waiting and context.is_known:
+        rows = min(demand.waiting + demand.rate * planned_s, demand.batch_rows or math.inf)
+        expected_s = max(planned_s, (fixed_s or 0.0) + rows / context.worth(slots)[1])
+    return max(OVERDUE * expected_s, row_wait.longest_batch_s(demand.objective.max_lag_s, demand.trigger_s))
 
 
 def _gains(context: OperatorContext, slots: int, higher: int) -> bool:

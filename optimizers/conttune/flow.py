@@ -233,7 +233,8 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
 
 def _sizing(context: OperatorContext, step: ScalingStep, reason: Reason) -> Sizing:
     target = step.targets.get(context.operator.name, context.now)
-    planned = plan_contingencies(context, target)
+    # until partitions are measured, moving some of them might be enough for more arrival, too
+    planned = () if reason is Reason.PARTITIONS_UNKNOWN else plan_contingencies(context, target)
     at = context.curve.at if context.is_known else None
     sizing = explain(context, target, reason, step.pays, step.least, step.details)
     sentence = f"{sizing.sentence} {step.note}".rstrip()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -66,6 +67,16 @@ def test_source_without_an_arrival_rate_is_planned_for_only_by_overdue_batches()
     (line,) = planned(0.7 * POWER[2], basis=ArrivalBasis.TAKEN)
     assert (line.slots, line.above_rows_per_s, line.why) == (4, None, UNCOUNTED)
     assert line.for_s >= GOAL.max_lag_s / 2
+
+
+def test_batch_that_reads_a_known_backlog_is_not_overdue() -> None:
+    def overdue_s(backlog: int) -> float:
+        app = app_signals(4, 0.5 * POWER[4], measured(4), arrival_basis=COUNTED, backlog_rows=backlog)
+        goal = replace(GOAL, catch_up_s=300.0)
+        return ask(app, WELL, bounds=Bounds(4, 8), objective=goal).contingencies[-1].for_s
+
+    whole = 40 * POWER[4]
+    assert overdue_s(0) < 40 <= overdue_s(round(whole)) < 80
 
 
 def test_option_switches_it_off() -> None:
