@@ -32,6 +32,7 @@ from millrace.optimizers.albic.draining import draining, leaving_executors, stil
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
+from millrace.optimizers.albic.potential import LEAST_BATCHES as FEWEST_BATCHES
 from millrace.optimizers.albic.potential import potential_placement
 from millrace.optimizers.albic.problem import Ints
 from millrace.optimizers.memory import number
@@ -46,7 +47,7 @@ LEAST_GAP = 0.01
 """Gap to the proven minimum, as a share of it, from which an exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
 LEAST_BATCHES = 3
-"""Measured batches needed before anything is moved for balance."""
+"""Measured batches needed before anything is moved for balance, unless the tuner counts on it (``worth`` 0)."""
 SKEW = 2.0
 """Multiple of an even share of its stage's time from which a partition is reported as skewed."""
 SURE = 2.0
@@ -82,7 +83,8 @@ class Albic:
         if drained is not None:
             return drained
         executors, must = _executors(groups, app), _must_move(groups, app)
-        unsettled = signals.settling or groups.batches < LEAST_BATCHES or len({*executors} - {NOWHERE}) > app.executors
+        least = LEAST_BATCHES if self.options.worth else FEWEST_BATCHES
+        unsettled = signals.settling or groups.batches < least or len({*executors} - {NOWHERE}) > app.executors
         if not must and unsettled:
             return Proposal(NAME, (), SETTLING, ""), memory
         try:
@@ -249,10 +251,11 @@ def _with_doubt(memory: Memory, groups: PartitionLoads, version: int, found_s: f
     planned_s = number(memory.get(PLANNED), 0.0)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
-    missed = min(max(0.0, found_s / planned_s - 1), MOST_DOUBT)
     memo = memory.get(LOADS)
     loads: Mapping[str, object] = memo if isinstance(memo, Mapping) else {}
     former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
+    growth = max(1.0, sum(groups.busy_s) / (sum(former) or math.inf))  # batches that work off a backlog
+    missed = min(max(0.0, found_s / (planned_s * growth) - 1), MOST_DOUBT)
     # if other keys have become hot, the miss was not the plan's fault
     return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 

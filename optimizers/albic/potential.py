@@ -28,8 +28,8 @@ from millrace.model.signals import Signals
 from millrace.optimizers.albic.limits import fits
 from millrace.optimizers.albic.options import PlacementOptions
 
-LEAST_BATCHES = 3
-"""Measured batches from which a plan is made."""
+LEAST_BATCHES, CERTAIN_BATCHES = 2, 3
+"""Measured batches from which a plan counts, and from which there is nothing to gain if no plan is found."""
 MOST_EXECUTORS = 32
 """Up to this many executors, placements on fewer are worked out: each takes a search."""
 NAMED = 3
@@ -78,6 +78,8 @@ def potential_placement(
         return replace(found, known=False)
     quick = options.model_copy(update={"polish": False, "worth": 0.0})
     plan = make(quick).propose(signals, current, memory)[0].placement
+    if plan is None and groups.batches < CERTAIN_BATCHES:
+        return replace(found, known=False)
     now_s = groups.stateful_batch_s(cores) if plan is None else plan.batch_before_s
     if now_s <= 0:
         return None

@@ -137,11 +137,12 @@ def _partition_loads(
 ) -> PartitionLoads:
     """Return what the batches of the groups show; sizes are the driver's newest, as not every batch measures them."""
     runs = [run for of_group in groups.values() for run in of_group]
+    counted = [_counted(of_group) for of_group in groups.values()]
     state_bytes = {_group(run): run.state_bytes for run in of_driver if run.state_bytes is not None}
     memory_bytes = {_group(run): run.memory_bytes for run in of_driver if run.memory_bytes is not None}
     busy = [
         [run.run_s * speeds.of(NOWHERE if run.executor_number is None else run.executor_number) for run in of_group]
-        for of_group in groups.values()
+        for of_group in counted
     ]
     remote, every = sum(run.remote_bytes for run in runs), sum(run.remote_bytes + run.local_bytes for run in runs)
     return PartitionLoads(
@@ -154,13 +155,18 @@ def _partition_loads(
         executor=tuple(NOWHERE if of[-1].executor_number is None else of[-1].executor_number for of in groups.values()),
         busy_s=tuple(round(median(seconds), 4) for seconds in busy),
         busy_error_s=tuple(round(_error(seconds), 4) for seconds in busy),
-        rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in groups.values()),
+        rows=tuple(float(median(run.rows_in for run in of_group)) for of_group in counted),
         state_bytes=tuple(map(state_bytes.get, groups)),
         memory_bytes=tuple(map(memory_bytes.get, groups)),
         remote_ratio=round(remote / every, 4) if every else None,
         batch_s=batch_s,
         speeds=speeds,
     )
+
+
+def _counted(of_group: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
+    """Return the batches of a group that count: of two, the larger one, as the other is often the first and cold."""
+    return of_group if len(of_group) >= LEAST_BATCHES else [max(of_group, key=lambda run: run.rows_in)]
 
 
 def _error(values: Sequence[float]) -> float:

@@ -65,6 +65,14 @@ def test_partition_loads_follow_hot_keys(tmp_path: Path) -> None:
     assert found is not None and found.busy_s == (1.0,) and found.batches == 10
 
 
+def test_of_two_batches_the_larger_one_counts(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    sampled(lake, *(run(1, p, rows_in=1, run_s=4.0 - p) for p in range(2)), *(run(2, p) for p in range(2)))
+    found = partition_loads(SPEC, lake, NOON + timedelta(seconds=9))
+    assert found is not None and found.batches == 2
+    assert (found.busy_s, found.busy_error_s, found.rows) == ((1.0, 2.0), (0.0, 0.0), (10.0, 20.0))
+
+
 def test_batches_with_other_hot_keys_do_not_count(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     hot = {batch: 0 if batch < 6 else 1 for batch in range(8)}

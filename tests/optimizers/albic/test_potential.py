@@ -68,10 +68,25 @@ def test_potential_of_a_cause_names_only_hot_partitions() -> None:
     assert found.cause.startswith(f"partition 0 of {FIRST} makes executor 0 the slowest, and moving ")
 
 
-@pytest.mark.parametrize(("seen", "batches"), [({"settling": True}, 10), ({}, 2)])
+@pytest.mark.parametrize(("seen", "batches"), [({"settling": True}, 10), ({}, 1)])
 def test_potential_before_enough_was_measured_then_is_not_known(seen: dict[str, Any], batches: int) -> None:
     found = potential(groups(SKEWED, TOGETHER, batches=batches), running(4), seen)
     assert found is not None and not found.known and found.gain(0.0) == 1.0
+
+
+def test_two_batches_are_enough_for_a_plan_but_not_to_rule_one_out() -> None:
+    assert known(groups(SKEWED, TOGETHER, batches=2), running(4)).planned_s < 11
+    unclear = groups(SKEWED, TOGETHER, batches=2, busy_error_s=(20.0,) * len(SKEWED))
+    found = potential(unclear, running(4))
+    assert found is not None and not found.known
+    assert known(replace(unclear, batches=3), running(4)).gain(0.0) == 1.0
+
+
+def test_plan_of_two_batches_is_carried_out_only_if_the_tuner_counts_on_it() -> None:
+    told, placer = groups(SKEWED, TOGETHER, batches=2), Albic(PlacementOptions())
+    found = known(told, running(4))
+    assert not placer.propose(look(told, potential=found), running(4), {})[0].changes
+    assert placer.propose(look(told, potential=replace(found, needed=True)), running(4), {})[0].changes
 
 
 @pytest.mark.parametrize(
