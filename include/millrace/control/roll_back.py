@@ -218,7 +218,9 @@ def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
     if _other_hot_keys(before, after):
         return None
     cores = app.slots_per_executor
-    was_s, is_s = before.stateful_batch_s(cores), after.stateful_batch_s(cores)
+    # batches that work off a backlog have more rows
+    growth = max(1.0, sum(after.rows) / (sum(before.rows) or math.inf))
+    was_s, is_s, predicted = before.stateful_batch_s(cores) * growth, after.stateful_batch_s(cores), predicted * growth
     if not Gain(was_s - predicted, was_s - is_s, math.hypot(_error_s(before), _error_s(after))).missed(
         limits.least_gain
     ):

@@ -293,24 +293,25 @@ def _next(run: Run) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("busy_s", "arrival", "sampled", "missed"),
+    ("busy_s", "rows", "arrival", "sampled", "missed"),
     [
-        ((2.0, 2.0), 500.0, 1, True),
-        ((1.1, 1.1), 500.0, 1, False),
-        ((2.0, 2.0), 900.0, 1, False),
-        ((2.0, 0.2), 500.0, 1, False),
-        ((2.0, 2.0), 500.0, -1, False),
+        ((2.0, 2.0), 9, 500.0, 1, True),
+        ((1.1, 1.1), 9, 500.0, 1, False),
+        ((2.0, 2.0), 18, 500.0, 1, False),
+        ((2.0, 2.0), 9, 900.0, 1, False),
+        ((2.0, 0.2), 9, 500.0, 1, False),
+        ((2.0, 2.0), 9, 500.0, -1, False),
     ],
-    ids=["nothing saved", "saved", "another load", "other hot keys", "sampled before it"],
+    ids=["nothing saved", "saved", "larger batches", "another load", "other hot keys", "sampled before it"],
 )
 def test_placement_is_rolled_back_if_it_saves_nothing_at_the_same_load(
-    busy_s: tuple[float, float], arrival: float, sampled: int, missed: bool
+    busy_s: tuple[float, float], rows: int, arrival: float, sampled: int, missed: bool
 ) -> None:
     def measured(
-        version: int, load: float, executor: tuple[int, int], busy: tuple[float, float], since: datetime
+        version: int, load: float, executor: tuple[int, int], busy: tuple[float, float], since: datetime, each: int = 9
     ) -> Signals:
         groups = PartitionLoads(
-            NAME, since, since, 9, ("q/0", "q/0"), (0, 1), executor, busy, (0.01, 0.01), (9, 9), (1, 1)
+            NAME, since, since, 9, ("q/0", "q/0"), (0, 1), executor, busy, (0.01, 0.01), (each, each), (1, 1)
         )
         app = replace(APP, arrival_rows_per_s=load, backlog_rows=0)
         return Signals(NAME, since, since, 7, version, (app,), partition_loads=groups)
@@ -327,7 +328,7 @@ def test_placement_is_rolled_back_if_it_saves_nothing_at_the_same_load(
     ended = NOON - timedelta(minutes=3)
     change = Reconfiguration(NAME, NAME, "d1", "T1", 1, 2, 1, ended, ended, 0.0, Outcome.READY)
     guards = guard_context(limits, target, NOON, [change], {"d1": decision}, {}, ())
-    now = measured(2, arrival, (0, 1), busy_s, ended + timedelta(minutes=sampled))
+    now = measured(2, arrival, (0, 1), busy_s, ended + timedelta(minutes=sampled), rows)
     undone = undo(limits.verification, guards, now)
     assert (undone is not None) is missed
     if undone is not None:
