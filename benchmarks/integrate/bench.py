@@ -1,7 +1,7 @@
 """Placement before slots, live ([ALBIC], Algorithm 1): a stream that is slow only because of skew, on real Spark.
 
-Three of 32 partitions have a third of the rows, and start on one of four executors. Spread evenly, the rows need two
-thirds of the slots' time; as they are, the query falls behind. The load is steady.
+Three of 32 partitions have a third of the rows, and start on one of four executors. Spread evenly, the rows need three
+fifths of the slots' time; as they are, the query falls behind. The load is steady.
 
 Methods (all with ``flow`` and ``albic``, on the same script and cluster):
     integrated      the tuner knows what placement alone would change

@@ -28,9 +28,12 @@ PARTITIONS, EXECUTORS, MOST_EXECUTORS = 32, 4, 8
 HOT, HOT_ROWS, COLD_ROWS = 3, 15, 3
 """Three of 32 partitions have a third of the rows: 15 of 132 rows each, the others 3."""
 WAIT_MS = 30.0
-USED = 0.66
-"""Share of the time of four slots that the rows need if they are spread evenly."""
-MAX_LAG_S, CATCH_UP_S = 30.0, 300.0
+USED = 0.6
+"""Share of the time of four slots that the rows need if they are spread evenly.
+
+With the cost of batches and tasks, four slots then meet the goal, but not if half of the rows are on one of them.
+"""
+MAX_LAG_S, CATCH_UP_S = 40.0, 300.0
 """Goals for all methods. A backlog from the start may drain as slowly as the stream is long: that is not compared."""
 OPERATOR = "skewed/0"
 ALL = 100_000
