@@ -24,6 +24,7 @@ from millrace.model.placement import (
     PartitionLoads,
     PlacementPlan,
     PotentialPlacement,
+    batch_growth,
     other_keys_are_hot,
 )
 from millrace.model.signals import Signals
@@ -32,8 +33,7 @@ from millrace.optimizers.albic.draining import draining, leaving_executors, stil
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
-from millrace.optimizers.albic.potential import LEAST_BATCHES as FEWEST_BATCHES
-from millrace.optimizers.albic.potential import potential_placement
+from millrace.optimizers.albic.potential import FEWEST_BATCHES, LEAST_BATCHES, potential_placement
 from millrace.optimizers.albic.problem import Ints
 from millrace.optimizers.memory import number
 
@@ -46,8 +46,6 @@ executors that it was emptying."""
 LEAST_GAP = 0.01
 """Gap to the proven minimum, as a share of it, from which an exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
-LEAST_BATCHES = 3
-"""Measured batches needed before anything is moved for balance, unless the tuner counts on it (``worth`` 0)."""
 SKEW = 2.0
 """Multiple of an even share of its stage's time from which a partition is reported as skewed."""
 SURE = 2.0
@@ -83,7 +81,7 @@ class Albic:
         if drained is not None:
             return drained
         executors, must = _executors(groups, app), _must_move(groups, app)
-        least = LEAST_BATCHES if self.options.worth else FEWEST_BATCHES
+        least = LEAST_BATCHES if self.options.worth else FEWEST_BATCHES  # without worth, the tuner counts on the plan
         unsettled = signals.settling or groups.batches < least or len({*executors} - {NOWHERE}) > app.executors
         if not must and unsettled:
             return Proposal(NAME, (), SETTLING, ""), memory
@@ -254,8 +252,7 @@ def _with_doubt(memory: Memory, groups: PartitionLoads, version: int, found_s: f
     memo = memory.get(LOADS)
     loads: Mapping[str, object] = memo if isinstance(memo, Mapping) else {}
     former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
-    growth = max(1.0, sum(groups.busy_s) / (sum(former) or math.inf))  # batches that work off a backlog
-    missed = min(max(0.0, found_s / (planned_s * growth) - 1), MOST_DOUBT)
+    missed = min(max(0.0, found_s / (planned_s * batch_growth(former, groups.busy_s)) - 1), MOST_DOUBT)
     # if other keys have become hot, the miss was not the plan's fault
     return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 

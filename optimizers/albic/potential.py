@@ -28,8 +28,10 @@ from millrace.model.signals import Signals
 from millrace.optimizers.albic.limits import fits
 from millrace.optimizers.albic.options import PlacementOptions
 
-LEAST_BATCHES, CERTAIN_BATCHES = 2, 3
-"""Measured batches from which a plan counts, and from which there is nothing to gain if no plan is found."""
+FEWEST_BATCHES = 2
+"""Measured batches that are enough for a plan that the tuner counts on."""
+LEAST_BATCHES = 3
+"""Measured batches needed before anything else is moved for balance, or before there is known to be no plan."""
 MOST_EXECUTORS = 32
 """Up to this many executors, placements on fewer are worked out: each takes a search."""
 NAMED = 3
@@ -74,11 +76,11 @@ def potential_placement(
         return None
     cores = app.slots_per_executor
     found = PotentialPlacement(groups.app, app.slots, cores, batch_s=groups.batch_s)
-    if signals.settling or groups.batches < LEAST_BATCHES:
+    if signals.settling or groups.batches < FEWEST_BATCHES:
         return replace(found, known=False)
     quick = options.model_copy(update={"polish": False, "worth": 0.0})
     plan = make(quick).propose(signals, current, memory)[0].placement
-    if plan is None and groups.batches < CERTAIN_BATCHES:
+    if plan is None and groups.batches < LEAST_BATCHES:
         return replace(found, known=False)
     now_s = groups.stateful_batch_s(cores) if plan is None else plan.batch_before_s
     if now_s <= 0:

@@ -170,7 +170,7 @@ class SharedJob:
     total: Callable[[], int]
 
     def given(self, text: str, rows_per_s: float, **parts: object) -> Adapting:
-        """Return the pipeline with another spec, content and load, and with hardly a backlog.
+        """Return the pipeline with another spec, content and load, once most of its backlog is gone.
 
         Args:
             text: The spec.

@@ -19,7 +19,7 @@ from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import BATCH_LIMIT, LIVE, PLACEMENT, SLOTS, Change
 from millrace.model.gain import SUSTAINABLE, Gain
-from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, other_keys_are_hot
+from millrace.model.placement import STATEFUL_BATCH, PartitionLoads, batch_growth, other_keys_are_hot
 from millrace.model.signals import AppSignals, Signals
 from millrace.model.spec import PERSON, SPEC
 from millrace.model.verification_spec import Verification
@@ -218,8 +218,7 @@ def _placed_in_vain(trial: Trial, limits: Verification) -> Miss | None:
     if _other_hot_keys(before, after):
         return None
     cores = app.slots_per_executor
-    # batches that work off a backlog have more rows
-    growth = max(1.0, sum(after.rows) / (sum(before.rows) or math.inf))
+    growth = batch_growth(before.rows, after.rows)
     was_s, is_s, predicted = before.stateful_batch_s(cores) * growth, after.stateful_batch_s(cores), predicted * growth
     if not Gain(was_s - predicted, was_s - is_s, math.hypot(_error_s(before), _error_s(after))).missed(
         limits.least_gain

@@ -37,6 +37,17 @@ def makespan_s(tasks_s: Iterable[float], cores: int) -> float:
     return max(free_s)
 
 
+def batch_growth(former: Sequence[float], present: Sequence[float]) -> float:
+    """Return how many times larger batches have become, >= 1: those that work off a backlog have more rows.
+
+    Args:
+        former: Load of each group, shape (n,), of any unit; all 0 if unknown.
+        present: Its load now, shape (n,).
+    """
+    was = sum(former)
+    return max(1.0, sum(present) / was) if was > 0 else 1.0
+
+
 def other_keys_are_hot(former: Sequence[float], present: Sequence[float]) -> bool:
     """Return whether much of the load has moved to other groups; False if either load is zero.
 
