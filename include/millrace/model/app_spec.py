@@ -17,7 +17,7 @@ SHARED = ("join", "admission", "profile", "placement", "partitioning")
 
 
 class AppSlots(Strict):
-    """Slots of one app; what it leaves out comes from `slots` at the top level."""
+    """Slots of one app. Keys that are left out have the values of `slots` at the top level."""
 
     min: Count | None = Field(None, description="Minimum")
     max: Count | None = Field(None, description="Maximum")
@@ -26,14 +26,17 @@ class AppSlots(Strict):
 
 
 class AppSection(Strict):
-    """One app; what it leaves out comes from the keys of the same name at the top level."""
+    """One app. Keys that are left out have the values of the top level."""
 
     script: str | None = Field(None, description="PySpark script, absolute or relative to the spec's folder")
     args: tuple[str, ...] | None = Field(None, description="Arguments of the script")
-    submit: dict[str, Any] | None = Field(None, description="Keys of `submit` that differ; so of `conf` and `env`")
-    slots: AppSlots | None = Field(None, description="Keys of `slots` that differ")
+    submit: dict[str, Any] | None = Field(
+        None,
+        description="Keys of `submit` that differ from the top level; entries of `conf` and `env` that differ or are new",
+    )
+    slots: AppSlots | None = Field(None, description="Keys of `slots` that differ from the top level")
     executor: dict[Literal["cores", "memory_mb"], Annotated[int, Field(ge=1)]] | None = Field(
-        None, description="Keys of `executor` that differ"
+        None, description="Keys of `executor` that differ from the top level"
     )
     memory_mb: Annotated[int, Field(ge=512)] | None = Field(None, description="Driver memory, MiB")
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] | None = Field(None, description="Shuffle partitions")

@@ -20,7 +20,7 @@ LOOKED_AT = 14
 
 
 class Window(Strict):
-    """A time with bounds of its own; what it leaves out is as usual."""
+    """A time with its own bounds. Keys that are left out keep the values of `slots`."""
 
     start: str = Field(description="Cron expression of its starts, such as 0 8 * * 1-5")
     end: str = Field(description="Cron expression of its ends")

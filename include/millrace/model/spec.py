@@ -81,8 +81,8 @@ class PipelineSpec(Strict):
     name: str = Field(pattern=NAME, description="Name in DAGs, tables and commands")
     description: str = Field("", description="Purpose of the pipeline, in one line")
     script: str = Field(
-        description="PySpark script, absolute or relative to the spec's folder; a join has one by default, and each of "
-        "several apps its own"
+        description="PySpark script, absolute or relative to the spec's folder. Not needed if there is a `join`, or if "
+        "each of `apps` has its own"
     )
     args: tuple[str, ...] = Field((), description="Arguments of the script; ${MILLRACE_HOME} is replaced")
     submit: Submit = Submit()
@@ -96,7 +96,7 @@ class PipelineSpec(Strict):
     tuner: Tuner = Tuner()
     owners: dict[str, str] = Field(
         default_factory=dict,
-        description="Optimizer that may change each field, or person: by hand only, like memory_mb by default",
+        description=f"Optimizer that may change a field, or `person` if none may. Fields: {', '.join(OWNABLE)}",
     )
     mode: Mode = Field(Mode.ADVISE, description="Only advise changes, ask a person to approve them, or apply them")
     rescale: Mode = Field(Mode.APPROVE, description="The same for changes of max_parallelism, whatever the mode")

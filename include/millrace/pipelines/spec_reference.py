@@ -15,7 +15,8 @@ HEAD = """\
 One YAML file describes a pipeline: YAML 1.2 in UTF-8, so `on`, `yes` and `22:00` are text. Each key may occur once.
 If a key takes text, quote numbers, `true` and `false`. `${MILLRACE_HOME}` is replaced in every text; any other `$`
 stays as written. Unknown keys and values out of range are errors that name key, value and remedy. Editors find the same
-rules in `include/millrace/pipelines/pipeline.schema.json`. `python -m millrace.pipelines.schema` writes both files.
+rules in `include/millrace/pipelines/pipeline.schema.json`. `python -m millrace.pipelines.schema` writes that
+file and this page.
 """
 RANGES = {"minimum": "≥ {}", "exclusiveMinimum": "> {}", "maximum": "≤ {}", "exclusiveMaximum": "< {}"}
 NULL = {"type": "null"}
