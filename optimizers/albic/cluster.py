@@ -19,7 +19,6 @@ import numpy as np
 from millrace.model.placement import PartitionLoads, makespan_s
 from millrace.optimizers.albic.limits import LEAST_MB, MB, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
-from millrace.optimizers.albic.paper.framework import emptiest
 from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
 
 
@@ -160,8 +159,14 @@ def cluster(
         operator=np.unique(np.array(groups.operator, dtype=str), return_inverse=True)[1].astype(np.intp),
         caps=limits(groups, speed, cores, options),
     )
-    removed = np.isin(np.arange(len(numbers)), emptiest(problem, len(numbers) - executors))
+    removed = np.isin(np.arange(len(numbers)), _emptiest(problem, len(numbers) - executors))
     return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
+
+
+def _emptiest(problem: Problem, count: int) -> Ints:
+    """Return the nodes with the least load to move, in ascending order, shape (count,)."""
+    loads = problem.loads(problem.node) * problem.capacity
+    return np.argsort(loads, kind="stable")[: max(0, count)]
 
 
 def _pairs(groups: PartitionLoads, options: PlacementOptions) -> Pairs:
