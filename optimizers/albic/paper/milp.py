@@ -1,4 +1,4 @@
-"""The paper's mixed-integer linear program, corrected; its literal forms are kept to show their effects.
+"""The paper's mixed-integer linear program, corrected.
 
 Symbols:
     x_ik, q_ik    group k is on node i, after and before
@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from ortools.math_opt.python import mathopt
@@ -50,60 +49,19 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Formulation:
-    """Form of the program; the default is the corrected one.
-
-    Attributes:
-        weights: (w_1, w_2) to minimise both at once; None for two phases.
-        signed: d_u and d_l may have either sign, and be greater than d.
-        floor: With (5).
-        rounded_mean: The mean is rounded up.
-        into_removed: Groups may move onto removed nodes, and (3) holds for those too.
-        drains: No more groups are left on removed nodes than draining leaves.
-    """
-
-    weights: tuple[float, float] | None = None
-    signed: bool = False
-    floor: bool = False
-    rounded_mean: bool = False
-    into_removed: bool = False
-    drains: bool = True
-
-
-LITERAL = Formulation(
-    weights=(1000.0, 1.0), signed=True, floor=True, rounded_mean=True, into_removed=True, drains=False
-)
-"""The paper's text."""
-
-
-class Status(Enum):
-    """Outcome of a program."""
-
-    SOLVED = "solved"
-    FEASIBLE = "feasible"
-    INFEASIBLE = "infeasible"
-    UNBOUNDED = "unbounded"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
 class MilpResult:
     """A solved program.
 
     Attributes:
-        status: How the solver ended; figures are NaN and ``node`` is None without a solution.
-        node: Node of each group, shape (K,).
-        d: Maximum deviation, by the program's own mean, points.
-        upper: d_u.
-        lower: d_l.
+        node: Node of each group, shape (K,); None without a solution.
+        optimal: Proven best, not merely feasible.
+        d: Maximum deviation, points; NaN without a solution.
         bound: The solver's proof for the first phase, points.
     """
 
-    status: Status
     node: Ints | None
+    optimal: bool
     d: float
-    upper: float
-    lower: float
     bound: float
 
 
@@ -122,35 +80,23 @@ def solve(problem: Problem, *, pinned: Ints | None = None, search_nodes: int = S
     place_unplaced(assignment)
     ease_caps(assignment)
     drain(assignment)
-    result = program(assignment, Formulation(), search_nodes)
+    result = program(assignment, search_nodes)
     node, stage = assignment.node, "kept"
     if result.node is not None and fixed.distance(result.node) <= assignment.distance():
-        node, stage = result.node, "optimal" if result.status is Status.SOLVED else "feasible"
+        node, stage = result.node, "optimal" if result.optimal else "feasible"
     proven = max(bound_of(fixed), result.bound if _is_all(assignment) else 0.0)
     stages = ["pins dropped"] * fixed.dropped + [stage]
     return Plan(node=node, bound=min(proven, fixed.distance(node)), stage=", ".join(stages), seed=0)
 
 
-def literal(problem: Problem, form: Formulation = LITERAL) -> MilpResult:
-    """Return the result of a form of the program on a problem in which every group has a node."""
-    assignment = Assignment(balance_problem(problem))
-    if form.drains:
-        drain(assignment)
-    return program(assignment, form)
-
-
-def program(assignment: Assignment, form: Formulation, search_nodes: int = SEARCH_NODES) -> MilpResult:
-    """Solve a form of the program.
+def program(assignment: Assignment, search_nodes: int) -> MilpResult:
+    """Solve the program.
 
     Args:
         assignment: A placement that meets all constraints; the solver starts from it.
-        form: The form.
         search_nodes: Nodes of the solver's search tree per phase, >= 1.
     """
-    built = _Program(assignment, form, search_nodes)
-    if form.weights is not None:
-        w_1, w_2 = form.weights
-        return built.solve(w_1 * built.d - w_2 * (built.upper + built.lower))
+    built = _Program(assignment, search_nodes)
     first = built.solve(built.d * 1.0)
     if first.node is None:
         return first
@@ -158,9 +104,7 @@ def program(assignment: Assignment, form: Formulation, search_nodes: int = SEARC
     second = built.solve(-1.0 * (built.upper + built.lower))
     if second.node is None:
         return first
-    both = first.status is Status.SOLVED and second.status is Status.SOLVED
-    status = Status.SOLVED if both else Status.FEASIBLE
-    return MilpResult(status, second.node, second.d, second.upper, second.lower, first.bound)
+    return MilpResult(second.node, first.optimal and second.optimal, second.d, first.bound)
 
 
 def _is_all(assignment: Assignment) -> bool:
@@ -170,14 +114,12 @@ def _is_all(assignment: Assignment) -> bool:
 
 
 class _Program:
-    def __init__(self, assignment: Assignment, form: Formulation, search_nodes: int) -> None:
-        self.assignment, self.form, self.search_nodes = assignment, form, search_nodes
+    def __init__(self, assignment: Assignment, search_nodes: int) -> None:
+        self.assignment, self.search_nodes = assignment, search_nodes
         self.model = mathopt.Model()
         problem = assignment.problem
         groups, nodes = range(len(problem.load)), range(len(problem.capacity))
-        low = -math.inf if form.signed else 0.0
-        self.d = self.model.add_variable(lb=0.0)
-        self.upper, self.lower = self.model.add_variable(lb=low), self.model.add_variable(lb=low)
+        self.d, self.upper, self.lower = (self.model.add_variable(lb=0.0) for _ in range(3))
         self.x = [[self.model.add_binary_variable() for _ in nodes] for _ in groups]
         for k in groups:
             self.model.add_linear_constraint(mathopt.fast_sum(self.x[k]) == 1)
@@ -196,28 +138,22 @@ class _Program:
             self.model.add_linear_constraint(mathopt.fast_sum(moved) <= problem.affordable)
 
     def _balance(self) -> None:
-        problem, form, add = self.assignment.problem, self.form, self.model.add_linear_constraint
-        mean = math.ceil(problem.mean - 1e-9) if form.rounded_mean else problem.mean
-        for i, c in enumerate(problem.capacity):
+        problem, add = self.assignment.problem, self.model.add_linear_constraint
+        for i in np.flatnonzero(problem.kept):
             total = mathopt.fast_sum(w * row[i] for w, row in zip(problem.load, self.x, strict=True))
-            if problem.kept[i] or form.into_removed:
-                add(total <= c * (mean + self.d - self.upper))
-            if problem.kept[i]:
-                add(total >= c * (mean - self.d + self.lower))
-        if not form.signed:
-            add(self.upper <= self.d)
-            add(self.lower <= self.d)
-        if form.floor:
-            add(self.d <= mean)
+            c = problem.capacity[i]
+            add(total <= c * (problem.mean + self.d - self.upper))
+            add(total >= c * (problem.mean - self.d + self.lower))
+        add(self.upper <= self.d)
+        add(self.lower <= self.d)
 
     def _keep_off(self) -> None:
-        problem, form = self.assignment.problem, self.form
+        problem = self.assignment.problem
         removed = np.flatnonzero(~problem.kept)
-        if not form.into_removed:
-            for i in removed:
-                for k in np.flatnonzero(problem.home != i):
-                    self.model.add_linear_constraint(self.x[k][i] == 0)
-        if form.drains and len(removed):
+        for i in removed:
+            for k in np.flatnonzero(problem.home != i):
+                self.model.add_linear_constraint(self.x[k][i] == 0)
+        if len(removed):
             left = int(np.isin(self.assignment.node, removed).sum())
             on_removed = [row[i] for row in self.x for i in removed]
             self.model.add_linear_constraint(mathopt.fast_sum(on_removed) <= left)
@@ -240,20 +176,11 @@ class _Program:
         return self._milp_result(result)
 
     def _milp_result(self, result: mathopt.SolveResult) -> MilpResult:
-        reason = mathopt.TerminationReason
-        ends = {
-            reason.OPTIMAL: Status.SOLVED,
-            reason.FEASIBLE: Status.FEASIBLE,
-            reason.INFEASIBLE: Status.INFEASIBLE,
-            reason.UNBOUNDED: Status.UNBOUNDED,
-            reason.INFEASIBLE_OR_UNBOUNDED: Status.UNBOUNDED,
-        }
-        status = ends.get(result.termination.reason, Status.UNKNOWN)
+        reason, ends = result.termination.reason, mathopt.TerminationReason
         proven = result.termination.objective_bounds.dual_bound
-        bound = max(0.0, proven - TOLERANCE) if math.isfinite(proven) and self.form.weights is None else 0.0
-        if status not in (Status.SOLVED, Status.FEASIBLE):
-            return MilpResult(status, None, math.nan, math.nan, math.nan, bound)
+        bound = max(0.0, proven - TOLERANCE) if math.isfinite(proven) else 0.0
+        if reason not in (ends.OPTIMAL, ends.FEASIBLE):
+            return MilpResult(None, False, math.nan, bound)
         values: Floats = np.array([result.variable_values(row) for row in self.x])
         node = values.argmax(axis=1) if len(values) else np.zeros(0, dtype=np.intp)
-        d, upper, lower = result.variable_values([self.d, self.upper, self.lower])
-        return MilpResult(status, node, d, upper, lower, bound)
+        return MilpResult(node, reason == ends.OPTIMAL, result.variable_values([self.d])[0], bound)
