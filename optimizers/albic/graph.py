@@ -35,22 +35,16 @@ IMBALANCE = 30
 """Allowed excess of a part over its share, in thousandths: METIS' own default for k-way."""
 
 
-def heavy(problem: Problem, factor: float = SCORE_FACTOR, *, zero_edges: bool = True) -> Bools:
+def heavy(problem: Problem) -> Bools:
     """Return which flows are heavy, shape (E,).
 
     Args:
         problem: Its flows, and the operator of each group; without operators all groups count as downstream.
-        factor: sF, > 0.
-        zero_edges: Divide by all downstream groups; otherwise by those that receive something.
     """
     flows = problem.flows
     out = np.bincount(flows.producer, weights=flows.rate, minlength=problem.groups)
-    if zero_edges:
-        reached = downstream(problem)
-    else:
-        reached = np.bincount(flows.producer[flows.rate > 0], minlength=problem.groups).astype(float)
-    average = out / np.maximum(reached, 1)
-    return np.asarray((flows.rate > average[flows.producer] * factor) & (flows.producer != flows.consumer))
+    average = out / np.maximum(downstream(problem), 1)
+    return np.asarray((flows.rate > average[flows.producer] * SCORE_FACTOR) & (flows.producer != flows.consumer))
 
 
 def downstream(problem: Problem) -> Floats:
@@ -87,7 +81,6 @@ def partition(
     *,
     shares: Floats | None = None,
     seed: int = 0,
-    imbalance: int = IMBALANCE,
 ) -> Ints:
     """Return the part of each vertex, 0..parts-1, shape (V,): parts of similar weight, little worth between them.
 
@@ -100,7 +93,6 @@ def partition(
         parts: Number of parts, >= 1.
         shares: Share of all weight for each part, shape (parts,), sum 1; equal shares if None.
         seed: Seed of METIS.
-        imbalance: Allowed excess over a share, in thousandths, >= 1.
     """
     vertices = len(weight)
     if parts <= 1 or vertices == 0:
@@ -111,7 +103,7 @@ def partition(
 
     starts, adjacent, edge_weights = _csr(vertices, ends, worth)
     total = float(weight.sum()) or 1.0
-    options = pymetis.Options(seed=int(seed) % SEEDS, ufactor=int(imbalance))
+    options = pymetis.Options(seed=int(seed) % SEEDS, ufactor=IMBALANCE)
     _, parts_of = pymetis.part_graph(
         int(parts),
         adjacency=pymetis.CSRAdjacency(starts.tolist(), adjacent.tolist()),

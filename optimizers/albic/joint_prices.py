@@ -33,7 +33,6 @@ class JointOptions(Options):
         tolerance: Deviation from the mean without the price for urgent nodes, points, > 0; beyond it the price grows
             with the square.
         max_distance: Load distance beyond which balance comes before collocation, points, > 0 (the paper's maxLD).
-        factor: Score factor of heavy pairs (the paper's sF), > 0.
         least_gain: Least saving of a move, as a share of an average group's load, >= 0.
         guided: Steer by a target for the whole cluster; otherwise every move has to pay at once.
         rounds: How often part of the moves is undone and chosen again, >= 0; fewer in large clusters.
@@ -43,7 +42,6 @@ class JointOptions(Options):
 
     tolerance: float = Field(1.0, gt=0)
     max_distance: float = Field(10.0, gt=0)
-    factor: float = Field(1.5, gt=0)
     least_gain: float = Field(0.02, ge=0)
     guided: bool = True
     rounds: int = Field(24, ge=0)

@@ -75,7 +75,7 @@ def collocate(
         options: The options; defaults if None.
     """
     options = options or JointOptions()
-    wanted = heavy(problem, options.factor)
+    wanted = heavy(problem)
     context = search_context(problem, wanted, options)
     if held is not None:
         context = replace(context, fixed=held)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.optimizers.albic.balance_problem import FREE
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.contraction import contract
 from millrace.optimizers.albic.graph import heavy
@@ -24,8 +25,10 @@ from millrace.optimizers.albic.paper.milp import solve
 from millrace.optimizers.albic.paper.options import LITERAL, AlbicOptions
 from millrace.optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
 
-FREE = -1
-"""Pin of a unit that may go anywhere."""
+MAX_LD = 10.0
+"""maxLD, load distance that collocation may leave, points."""
+MAX_PL, STEP_PL = 25.0, 5.0
+"""maxPL, load of a partition at the first attempt, and stepPL, by which the next attempt lowers it, points."""
 MOST_VARIABLES = 1_000
 """Units times nodes up to which the program is solved: larger ones take minutes, and the balancer stands in."""
 SEARCH_NODES = 50
@@ -38,18 +41,18 @@ def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -
     Args:
         problem: The problem.
         seed: Seed of ties among pairs, of METIS and of the balancer.
-        options: The paper's parameters and which corrections apply.
+        options: Which corrections apply.
     """
     if (problem.node < 0).any():  # placing costs nothing
         problem = replace(problem, node=balance(replace(problem, budget=0.0), seed=seed).node)
     together = problem.together(problem.node)
-    wanted = heavy(problem, options.s_f, zero_edges=options.zero_edges)
-    max_pl = options.max_pl
+    wanted = heavy(problem)
+    max_pl = MAX_PL
     while True:
         plan, distance = _attempt(problem, wanted & together, wanted & ~together, max_pl, seed, options)
-        if distance <= options.max_ld or max_pl <= 0:
+        if distance <= MAX_LD or max_pl <= 0:
             return plan
-        max_pl = max(0.0, max_pl - options.step_pl)
+        max_pl = max(0.0, max_pl - STEP_PL)
 
 
 def _attempt(
@@ -58,15 +61,14 @@ def _attempt(
     """Return a plan for one maxPL, and the load distance to compare with maxLD."""
     units = maintain(problem, collocated, max_pl, options, seed)
     pure = max_pl <= 0 and options.ends_at_zero
-    pinned = () if pure else improve(problem, units, apart, options, seed)
+    pin = None if pure else improve(problem, units, apart, options, seed)
     small = contract(problem, units)
-    if options.true_load:
-        small = _take_off_savings(problem, small, units, pinned)
-    pins = _pins(problem, units, pinned)
-    of_units = _solve(small, pins, seed, options)
+    if options.true_load and pin is not None:
+        small = _take_off_savings(problem, small, units, pin)
+    of_units = _solve(small, None if pin is None else _pins(problem, units, pin), seed, options)
     node = of_units.node[units]
     true = problem.distance(node)
-    stage = f"{of_units.stage}, {len(pinned)} pairs asked, maxPL {max_pl:g}"
+    stage = f"{of_units.stage}, {int(pin is not None)} pairs asked, maxPL {max_pl:g}"
     plan = Plan(node, 0.0, stage, seed)
     return plan, true if options.true_load else _assumed(small, of_units.node)
 
@@ -76,27 +78,23 @@ def _assumed(small: Problem, node: Ints) -> float:
     return replace(small, load=small.own(small.node), flows=Flows()).distance(node)
 
 
-def _pins(problem: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Ints:
+def _pins(problem: Problem, units: Ints, pin: PairPin) -> Ints:
     """Return the node that each unit must go to, shape (U,)."""
     pins = np.full(int(units.max()) + 1, FREE, dtype=np.intp)
-    for pair in pairs:
-        for end in (problem.flows.producer[pair.flow], problem.flows.consumer[pair.flow]):
-            pins[units[end]] = pair.node
+    for end in (problem.flows.producer[pin.flow], problem.flows.consumer[pin.flow]):
+        pins[units[end]] = pin.node
     return pins
 
 
-def _take_off_savings(problem: Problem, small: Problem, units: Ints, pairs: tuple[PairPin, ...]) -> Problem:
-    """Return the units' problem minus what the pinned pairs will save."""
+def _take_off_savings(problem: Problem, small: Problem, units: Ints, pin: PairPin) -> Problem:
+    """Return the units' problem minus what the pinned pair will save."""
     load = small.load.copy()
-    for pair in pairs:
-        saved = problem.flows.saved[pair.flow]
-        receiver = units[problem.flows.consumer[pair.flow]]
-        load[receiver] = max(0.0, load[receiver] - saved)
+    receiver = units[problem.flows.consumer[pin.flow]]
+    load[receiver] = max(0.0, load[receiver] - problem.flows.saved[pin.flow])
     return replace(small, load=load)
 
 
-def _solve(small: Problem, pins: Ints, seed: int, options: AlbicOptions) -> Plan:
-    pinned = pins if (pins >= 0).any() else None
+def _solve(small: Problem, pinned: Ints | None, seed: int, options: AlbicOptions) -> Plan:
     if options.solver == "milp" and small.groups * small.nodes <= MOST_VARIABLES:
         return solve(small, pinned=pinned, search_nodes=SEARCH_NODES)
     return balance(small, pinned=pinned, seed=seed)

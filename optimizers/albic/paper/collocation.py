@@ -1,4 +1,4 @@
-"""Steps 2 and 3 of ALBIC: maintain collocation, and improve it by the heaviest pairs that are apart.
+"""Steps 2 and 3 of ALBIC: maintain collocation, and improve it by the heaviest pair that is apart.
 
 Maintain: collocated groups become units that move as one. Symbols ([ALBIC], Algorithm 2, lines 16-22):
     S     a set: groups connected by collocated heavy pairs. Only pairs that are collocated now count, so its groups
@@ -108,19 +108,17 @@ class PairPin:
     node: int
 
 
-def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, seed: int) -> tuple[PairPin, ...]:
-    """Return the pairs to collocate in this period.
+def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, seed: int) -> PairPin | None:
+    """Return the pair to collocate in this period; None if there is none.
 
     Args:
         problem: The problem.
         units: Unit of each group, shape (K,).
         apart: Heavy flows between nodes (toBeColGrps), shape (E,).
-        options: ``pairs``, ``fits_budget``, ``keeps_off_removed``.
+        options: ``fits_budget``, ``keeps_off_removed``.
         seed: Seed of the choice among pairs of the same rate.
     """
-    flows, left = problem.flows, problem.budget
-    pins: list[PairPin] = []
-    taken: set[int] = set()
+    flows = problem.flows
     loads, members = problem.loads(problem.node), np.bincount(units)
     cost = np.bincount(units, weights=problem.cost)
     chosen = np.flatnonzero(apart)
@@ -130,14 +128,9 @@ def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, 
         ends = int(units[pair[0]]), int(units[pair[1]])
         node = _shared_node(problem, pair, (int(members[ends[0]]), int(members[ends[1]])), loads, options)
         price = sum(float(cost[u]) for k, u in zip(pair, ends, strict=True) if problem.node[k] != node)
-        if node < 0 or taken & set(ends) or (options.fits_budget and price > left):
-            continue
-        pins.append(PairPin(flow, node))
-        taken |= set(ends)
-        left -= price
-        if len(pins) == options.pairs:
-            break
-    return tuple(pins)
+        if node >= 0 and not (options.fits_budget and price > problem.budget):
+            return PairPin(flow, node)
+    return None
 
 
 def _shared_node(
