@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from millrace.optimizers.albic.contraction import total
+from millrace.optimizers.albic.joint_prices import TOLERANCE
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 
@@ -151,7 +152,7 @@ def _from_hot(context: SearchContext, now: PlacementState, stage: int) -> tuple[
     problem, kept = context.problem, context.problem.kept
     deviation = (now.raw[stage, kept] / problem.capacity[kept] - now.mean[stage]) / context.weight[stage]
     order = kept[np.argsort(deviation, kind="stable")]
-    low, high = (int((deviation < -context.prices.tolerance).sum()), int((deviation > context.prices.tolerance).sum()))
+    low, high = int((deviation < -TOLERANCE).sum()), int((deviation > TOLERANCE).sum())
     count = min(max(low, high), len(order) // 2)
     if count == 0:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)

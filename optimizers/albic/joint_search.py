@@ -15,8 +15,8 @@ the load that it really saves and the balance that it leaves, and the moves of a
 Up to step 6, the sum over all stages is balanced. While groups are still apart, even stages would forbid nearly every
 move: a group is a large part of what a node has to do in one stage.
 
-If there is next to nothing to collocate, or if a placement is off by more than ``max_distance`` and the balancer's is
-closer, there is no result, and balance alone decides.
+If there is next to nothing to collocate, or if a placement is off by more than :data:`MAX_DISTANCE` and the balancer's
+is closer, there is no result, and balance alone decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.exchanges import exchange
 from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.hill_climbing import climb
-from millrace.optimizers.albic.joint_prices import JointOptions
+from millrace.optimizers.albic.joint_prices import TOLERANCE
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
 from millrace.optimizers.albic.search_context import (
@@ -51,6 +51,10 @@ NOISE = 0.3
 """Standard deviation of the log factor on rankings in a round."""
 LEAST_SHARE = 0.05
 """Share of the worth of all flows, beyond chance, below which collocation is left alone."""
+MAX_DISTANCE = 10.0
+"""Load distance beyond which balance comes before collocation, points (the paper's maxLD)."""
+ROUNDS = 24
+"""How often part of the moves is undone and chosen again; fewer in large clusters."""
 RELAXED = 0.1
 """Strictness of balance during a trial that the rest of the budget may restore."""
 CLEARLY = 1.03
@@ -61,9 +65,7 @@ TURNS = 3
 """How often units and groups take turns."""
 
 
-def collocate(
-    problem: Problem, held: Bools | None = None, *, seed: int = 0, options: JointOptions | None = None
-) -> Ints | None:
+def collocate(problem: Problem, held: Bools | None = None, *, seed: int = 0) -> Ints | None:
     """Return the node of each group, collocated and balanced, within the budget, shape (K,).
 
     None if there is next to nothing to collocate, or if balance has to come first.
@@ -72,21 +74,19 @@ def collocate(
         problem: Any valid problem.
         held: Groups that must stay where they are, shape (K,); None for none.
         seed: The same problem and seed give the same plan.
-        options: The options; defaults if None.
     """
-    options = options or JointOptions()
     wanted = heavy(problem)
-    context = search_context(problem, wanted, options)
+    context = search_context(problem, wanted)
     if held is not None:
         context = replace(context, fixed=held)
     if not wanted.any() or len(problem.kept) == 1 or not _pays(summed(context)):
         return None
-    together = _search(summed(context), seed, options)
+    together = _search(summed(context), seed)
     node = rebalance(summed(context), together, seed)
     distance = problem.distance(node)
-    if distance > options.max_distance and problem.distance(balance(problem, seed=seed).node) < distance:
+    if distance > MAX_DISTANCE and problem.distance(balance(problem, seed=seed).node) < distance:
         return None
-    return _even_stages(context, (node, together), options.tolerance)
+    return _even_stages(context, (node, together))
 
 
 def _pays(context: SearchContext) -> bool:
@@ -112,13 +112,12 @@ def _reachable(context: SearchContext, start: Ints) -> Ints:
     return _alternate(free, climb(free, start))
 
 
-def _search(context: SearchContext, seed: int, options: JointOptions) -> Ints:
-    start = place_urgent(context, options.max_distance, seed)
+def _search(context: SearchContext, seed: int) -> Ints:
+    start = place_urgent(context, MAX_DISTANCE, seed)
     context = replace(context, fixed=context.fixed | context.problem.removed[start])
-    if options.guided:
-        context = replace(context, target=_guide(context, start, seed))
+    context = replace(context, target=_guide(context, start, seed))
     node = climb(context, start)
-    node = _ruin_and_recreate(context, start, node, seed, options.rounds)
+    node = _ruin_and_recreate(context, start, node, seed)
     return _leap(context, _alternate(context, node), seed)
 
 
@@ -140,10 +139,10 @@ def _guide(context: SearchContext, start: Ints, seed: int) -> Target | None:
     return worthwhile_target(problem, context.edges, context.prices, start, near)
 
 
-def _ruin_and_recreate(context: SearchContext, start: Ints, node: Ints, seed: int, rounds: int) -> Ints:
+def _ruin_and_recreate(context: SearchContext, start: Ints, node: Ints, seed: int) -> Ints:
     """Return the best placement found by undoing part of the moves and climbing again, shape (K,)."""
     problem = context.problem
-    rounds = min(rounds, WORK // (problem.groups + len(context.edges.group) + 1))
+    rounds = min(ROUNDS, WORK // (problem.groups + len(context.edges.group) + 1))
     rng = np.random.default_rng(seed)
     best, least = node, objective(context, node)
     for _ in range(rounds):
@@ -192,7 +191,7 @@ def _leap(context: SearchContext, node: Ints, seed: int) -> Ints:
     return candidate if objective(context, candidate) < objective(context, node) else node
 
 
-def _even_stages(context: SearchContext, found: tuple[Ints, Ints], tolerance: float) -> Ints:
+def _even_stages(context: SearchContext, found: tuple[Ints, Ints]) -> Ints:
     """Return the placement after moves that spread each stage, if it is better than the first one found, shape (K,).
 
     Nodes with equal loads over all stages may still wait for one another in every stage.
@@ -200,13 +199,12 @@ def _even_stages(context: SearchContext, found: tuple[Ints, Ints], tolerance: fl
     Args:
         context: The context, with a lane per stage.
         found: Placements within the budget, shape (K,) each: with even sums over all stages, and before that.
-        tolerance: Load distance that no even stage excuses, points.
     """
     problem, first = context.problem, found[0]
     if len(context.lanes) == 1 or problem.groups > MOST_REFINED:
         return first
     best, least = first, objective(context, first)
-    most = max(tolerance, problem.distance(first))
+    most = max(TOLERANCE, problem.distance(first))
     for start in found:
         if problem.budget - problem.spent(start) < problem.cost.min():
             continue

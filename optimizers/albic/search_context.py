@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from millrace.optimizers.albic.contraction import contract, numbered, total
-from millrace.optimizers.albic.joint_prices import JointOptions, Prices, prices
+from millrace.optimizers.albic.joint_prices import Prices, prices
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.savings import Edges, Savings, edges
 from millrace.optimizers.albic.target import LOOSE, Target, kept_units
@@ -85,13 +85,12 @@ class PlacementState:
         return float(self.saved.sum()) / 2  # each flow has two ends
 
 
-def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> SearchContext:
+def search_context(problem: Problem, wanted: Bools) -> SearchContext:
     """Return the context of a problem, without a target.
 
     Args:
         problem: The problem.
         wanted: Flows that are worth following, shape (E,).
-        options: The options.
     """
     stage = _stages(problem)
     both_ways = edges(problem, stage)
@@ -103,7 +102,7 @@ def search_context(problem: Problem, wanted: Bools, options: JointOptions) -> Se
         weight=np.maximum(lanes.sum(axis=1) / max(float(lanes.sum()), LEAST), LEAST),
         edges=both_ways,
         heavy=np.flatnonzero(wanted[both_ways.flow]),
-        prices=prices(problem, options),
+        prices=prices(problem),
         fixed=np.zeros(problem.groups, dtype=bool),
     )
 
@@ -180,7 +179,7 @@ def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext,
             every.flow[apart],
         ),
         heavy=number[context.heavy[~within[context.heavy]]],
-        prices=Prices(context.prices.scale, context.prices.tolerance, price),
+        prices=Prices(context.prices.scale, price),
         fixed=total(units, context.fixed.astype(float), small.groups) > 0,
         target=None if context.target is None else _common_target(context.target, units, small.groups),
     ), units

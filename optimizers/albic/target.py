@@ -23,7 +23,7 @@ from scipy.sparse import coo_array
 
 from millrace.optimizers.albic.contraction import numbered, total
 from millrace.optimizers.albic.graph import components, partition
-from millrace.optimizers.albic.joint_prices import Prices
+from millrace.optimizers.albic.joint_prices import TOLERANCE, Prices
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.savings import Edges
 
@@ -217,7 +217,7 @@ def _largest_first(stays: Any, load: Floats, rest: Floats, capacity: Floats, mea
     filled = rest.astype(float)
     for item in np.argsort(-load, kind="stable"):
         after = (filled + load[item]) / capacity - mean
-        room = after <= prices.tolerance
+        room = after <= TOLERANCE
         if room.any():
             here = np.zeros(len(capacity))
             row = slice(stays.indptr[item], stays.indptr[item + 1])

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.optimizers.albic.exchanges import exchange, gains, pair_savings
-from millrace.optimizers.albic.joint_prices import JointOptions
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import objective, placement_state, search_context
 from tests.examples import examples
@@ -22,7 +21,7 @@ def test_gains_are_the_decrease_of_the_objective(given: Problem, luck: int) -> N
     if not pairs:
         return  # nothing can be exchanged
     k, m = pairs[luck % len(pairs)]
-    context = search_context(replace(given, budget=np.inf), np.ones(len(given.flows.rate), dtype=bool), JointOptions())
+    context = search_context(replace(given, budget=np.inf), np.ones(len(given.flows.rate), dtype=bool))
     # the mean is unchanged, to compare the objective with the tolerance wide and the mean still
     still = replace(context, prices=replace(context.prices, strictness=0.0))
     first, second = np.array([k]), np.array([m])
@@ -37,7 +36,7 @@ def test_exchange_when_neither_can_move_alone_then_swaps_them() -> None:
     given = problem(
         [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=2, operator=[0, 1, 1, 0]
     )
-    context = search_context(given, np.ones(2, dtype=bool), JointOptions())
+    context = search_context(given, np.ones(2, dtype=bool))
     node = exchange(context, given.node)
     assert given.collocation(node) == 1.0
     assert given.distance(node) == 0.0
@@ -48,5 +47,5 @@ def test_swap_when_the_budget_allows_only_one_move_then_is_not_made() -> None:
     given = problem(
         [0, 1, 1, 0], nodes=2, load=20.0, edges=[(0, 1, 2.0), (3, 2, 2.0)], saved=1.0, budget=1, operator=[0, 1, 1, 0]
     )
-    context = search_context(given, np.ones(2, dtype=bool), JointOptions())
+    context = search_context(given, np.ones(2, dtype=bool))
     np.testing.assert_array_equal(exchange(context, given.node), given.node)

@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from millrace.model.errors import MillraceError
 from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.joint_prices import JointOptions
 from millrace.optimizers.albic.joint_search import collocate
 from millrace.optimizers.albic.problem import UNPLACED, Caps, Ints, Problem
 from tests.examples import examples
 from tests.optimizers.albic.jobs import after, chains, pairs, problem, problems
 
 
-def place(given: Problem, *, seed: int = 0, options: JointOptions | None = None) -> Ints:
+def place(given: Problem, *, seed: int = 0) -> Ints:
     """Return the placement, or the present one if there is nothing to collocate."""
-    node = collocate(given, seed=seed, options=options)
+    node = collocate(given, seed=seed)
     return given.node if node is None else node
 
 
@@ -64,13 +62,6 @@ def test_place_when_groups_form_chains_then_each_ends_on_one_node() -> None:
     assert given.distance(given.node) <= 1e-9
 
 
-def test_place_without_a_target_leaves_chains_broken() -> None:
-    given = chains(5, 6, 5, budget=4)
-    for _ in range(math.ceil(given.groups / given.budget)):
-        given = after(given, place(given, options=JointOptions(guided=False)))
-    assert given.collocation(given.node) < 1.0
-
-
 def test_place_when_there_is_no_gain_then_nothing_moves() -> None:
     even = problem([0, 0, 1, 1], nodes=2, edges=[(0, 1, 4.0), (2, 3, 4.0)], operator=[0, 1, 0, 1], budget=4)
     assert not len(even.moved(place(even)))
@@ -114,7 +105,6 @@ def test_place_when_nothing_has_a_place_then_partitions_for_free() -> None:
 
 def test_place_when_a_cap_is_reached_then_brings_no_partner_there() -> None:
     given = problem([0, 1], nodes=2, edges=[(0, 1, 4.0)], operator=[0, 1], budget=1)
-    assert given.collocation(place(given, options=JointOptions(least_gain=0))) in (0.0, 1.0)
     full = replace(given, caps=Caps(np.array([[1.0, 1.0]]), np.array([[1.5, 1.5]])))
     assert not len(full.moved(place(full)))
 
@@ -124,12 +114,6 @@ def test_place_when_partners_save_load_then_the_mean_falls() -> None:
     plan = place(given)
     assert given.mean(plan) < given.mean(given.node)
     assert given.distance(plan) <= given.distance(given.node) + 1.0
-
-
-@pytest.mark.parametrize(("name", "value"), [("tolerance", math.nan), ("least_gain", -0.1)])
-def test_options_when_out_of_range_then_say_what_is_allowed(name: str, value: float) -> None:
-    with pytest.raises(MillraceError, match=f"joint.{name}"):
-        JointOptions(**{name: value})
 
 
 def test_nothing_to_collocate_is_no_placement() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from millrace.optimizers.albic.joint_prices import JointOptions, prices
+from millrace.optimizers.albic.joint_prices import prices
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.savings import edges
 from millrace.optimizers.albic.search_context import contract_context, search_context
@@ -13,7 +13,7 @@ from tests.optimizers.albic.jobs import chains, pairs, problem
 
 
 def _aimed(given: Problem, seed: int = 0) -> Target | None:
-    context = search_context(given, np.ones(len(given.flows.rate), dtype=bool), JointOptions())
+    context = search_context(given, np.ones(len(given.flows.rate), dtype=bool))
     return find_target(given, context.edges, context.heavy, context.prices, given.node, seed)
 
 
@@ -81,7 +81,7 @@ def test_kept_units_when_a_unit_is_too_large_then_splits_it() -> None:
 
 def test_contract_context_makes_further_moves_of_moved_groups_free() -> None:
     given = problem([0, 1, 1], nodes=2, edges=[(0, 1, 4.0)], budget=2)
-    context = search_context(given, np.ones(1, dtype=bool), JointOptions())
+    context = search_context(given, np.ones(1, dtype=bool))
     node = np.array([1, 1, 1])
     small, units = contract_context(context, node)
     assert units[0] == units[1] != units[2]
@@ -92,5 +92,5 @@ def test_contract_context_makes_further_moves_of_moved_groups_free() -> None:
 
 def test_prices_when_costs_differ_then_an_expensive_move_must_save_more() -> None:
     given = replace(problem([0, 1], nodes=2), cost=np.array([1.0, 3.0]))
-    move = prices(given, JointOptions()).move
+    move = prices(given).move
     assert move[1] == 3 * move[0]
