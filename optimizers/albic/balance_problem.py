@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Caps, Floats, Ints, Problem
 
 FREE = -1
 """Pin of a group that may go anywhere."""
@@ -72,10 +72,7 @@ class BalanceProblem:
 
     def used(self, node: Ints) -> Floats:
         """Return the use of the other resources on each node, shape (R, N)."""
-        placed = node >= 0
-        nodes = len(self.capacity)
-        rows = [np.bincount(node[placed], weights=row[placed], minlength=nodes) for row in self.use]
-        return np.asarray(np.array(rows, dtype=np.float64).reshape(len(self.use), nodes))
+        return Caps(self.use, self.limit).used(node)
 
     def distance(self, node: Ints) -> float:
         """Return the load distance of a placement, points."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.joint_prices import TOLERANCE
 from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
@@ -112,12 +111,10 @@ def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) ->
 
 def _fits(problem: Problem, node: Ints, group: Ints, to: Ints) -> Bools:
     """Return which moves keep every other resource of the target node within its limit."""
-    fits = ~problem.removed[to]
-    if problem.caps is not None:
-        for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
-            filled = total(node, used, problem.nodes)
-            fits = fits & (filled[to] + used[group] <= limit[to])
-    return fits
+    fits, caps = ~problem.removed[to], problem.caps
+    if caps is None:
+        return fits
+    return np.asarray(fits & (caps.used(node)[:, to] + caps.load[:, group] <= caps.limit[:, to]).all(axis=0))
 
 
 def _candidates(context: SearchContext, now: PlacementState) -> tuple[Ints, Ints]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from millrace.model.errors import MillraceError
 from millrace.model.placement import PartitionLoads, PlacementPlan
-from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.problem import Caps, Floats, Ints
 
@@ -43,12 +42,6 @@ def limits(groups: PartitionLoads, speed: Floats, cores: int, options: Placement
     return Caps(np.array([use for use, _ in rows]), np.array([limit for _, limit in rows])) if rows else None
 
 
-def held(caps: Caps, node: Ints) -> Floats:
-    """Return what each node holds under a placement, shape (R, N); groups without a node hold nothing."""
-    placed = node >= 0
-    return np.array([total(node[placed], load[placed], caps.limit.shape[1]) for load in caps.load])
-
-
 def left_by_others(caps: Caps, stage: Ints, node: Ints) -> Caps:
     """Return the limits of one stage: what the groups of the other stages leave.
 
@@ -59,7 +52,7 @@ def left_by_others(caps: Caps, stage: Ints, node: Ints) -> Caps:
     """
     others = node.copy()
     others[stage] = -1
-    return Caps(caps.load[:, stage], np.maximum(caps.limit - held(caps, others), LEAST_MB))
+    return Caps(caps.load[:, stage], np.maximum(caps.limit - caps.used(others), LEAST_MB))
 
 
 def fits(groups: PartitionLoads, plan: PlacementPlan, options: PlacementOptions) -> bool:
@@ -72,7 +65,7 @@ def fits(groups: PartitionLoads, plan: PlacementPlan, options: PlacementOptions)
     """
     speed = np.array([plan.speeds.of(executor) for executor in plan.executors])
     caps = limits(groups, speed, plan.cores, options)
-    return caps is None or bool((held(caps, np.array(plan.after)) <= caps.limit * (1 + ROUNDING)).all())
+    return caps is None or bool((caps.used(np.array(plan.after)) <= caps.limit * (1 + ROUNDING)).all())
 
 
 def megabytes(name: str, sizes: Sequence[int | None]) -> Floats:

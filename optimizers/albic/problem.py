@@ -68,6 +68,12 @@ class Caps:
     load: Floats
     limit: Floats
 
+    def used(self, node: Ints) -> Floats:
+        """Return the use of each resource on each node, shape (R, N); groups without a node use nothing."""
+        placed, nodes = node >= 0, self.limit.shape[1]
+        rows = [np.bincount(node[placed], weights=load[placed], minlength=nodes) for load in self.load]
+        return np.asarray(np.array(rows, dtype=np.float64).reshape(len(rows), nodes))
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.problem import Bools, Ints, Problem
 from millrace.optimizers.albic.search_context import SearchContext, contract_context, placement_state
 
@@ -84,10 +83,6 @@ def has_urgent(problem: Problem) -> bool:
 
 def over_caps(problem: Problem, node: Ints) -> Bools:
     """Return which nodes exceed a cap, shape (N,)."""
-    over = np.zeros(problem.nodes, dtype=bool)
     if problem.caps is None:
-        return over
-    placed = node >= 0
-    for used, limit in zip(problem.caps.load, problem.caps.limit, strict=True):
-        over |= total(node[placed], used[placed], problem.nodes) > limit
-    return over
+        return np.zeros(problem.nodes, dtype=bool)
+    return np.asarray((problem.caps.used(node) > problem.caps.limit).any(axis=0))
