@@ -34,25 +34,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from millrace.optimizers.albic.balance_problem import BalanceProblem, balance_problem
+from millrace.optimizers.albic.balance_problem import BalanceProblem
 from millrace.optimizers.albic.cheapest_groups import GRAIN, PiledGroups
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
 from millrace.optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
 
 RESOLUTION = 1e-5
 """Points at which the bisection stops."""
 SMALL = 100_000
 """Nodes times groups up to which single sums of groups are distinguished."""
-
-
-def lower_bound(problem: Problem, pinned: Ints | None = None) -> float:
-    """Return a load distance that no plan can undercut, points, >= 0.
-
-    Args:
-        problem: The problem; loads are those under the present placement.
-        pinned: As for :func:`millrace.optimizers.albic.balancer.balance`.
-    """
-    return bound_of(balance_problem(problem, pinned))
 
 
 def bound_of(problem: BalanceProblem) -> float:

@@ -76,7 +76,6 @@ def balance(
         node=assignment.node,
         bound=min(bound, fixed.distance(assignment.node)),
         stage=", ".join(filter(None, stages)),
-        seed=seed,
     )
 
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from millrace.optimizers.albic.balance_problem import FREE
 from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.last_executor import Stage, relieve
 from millrace.optimizers.albic.limits import left_by_others
@@ -30,8 +31,6 @@ from millrace.optimizers.albic.problem import Bools, Floats, Flows, Ints, Proble
 
 HALF = 50.0
 """Points of an executor with the mean load."""
-FREE = -1
-"""Pin of a group that may go anywhere."""
 NOTHING = 1e-9
 """Share of the cheapest move's price that stands for nothing: prices must be above 0."""
 LEAST_GAIN = 0.02

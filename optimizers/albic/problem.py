@@ -198,11 +198,6 @@ class Problem:
         mean = loads @ self.capacity / self.capacity[self.kept].sum()
         return float(np.abs(loads[self.kept] - mean).max())
 
-    def collocation(self, node: Ints) -> float:
-        """Return the share of all rows that stay within a node, 0..1; 0 without flows."""
-        total = self.flows.rate.sum()
-        return float(self.flows.rate[self.together(node)].sum() / total) if total > 0 else 0.0
-
     def moved(self, node: Ints) -> Ints:
         """Return the groups that a placement moves away from a node, shape (M,)."""
         return np.flatnonzero((node != self.node) & (self.node >= 0))
@@ -219,14 +214,12 @@ class Plan:
     Attributes:
         node: Node of each group, shape (K,); every group has one.
         bound: No plan within the same constraints has a smaller load distance than this, points, >= 0.
-        stage: How far the search came, for example ``balanced``, ``polished``, ``optimal``.
-        seed: Seed that reproduces the plan.
+        stage: How far the search came, for example ``balanced`` or ``optimal``.
     """
 
     node: Ints
     bound: float
     stage: str
-    seed: int
 
 
 def _check_every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:

@@ -49,7 +49,7 @@ def place(problem: Problem, *, seed: int = 0, max_distance: float = MAX_DISTANCE
             break
         halves = _halve(problem, members, seed)
         parts[members[halves > 0]] = parts.max() + 1
-    return Plan(best, 0.0, "cola", seed)
+    return Plan(best, 0.0, "cola")
 
 
 def _ends(problem: Problem) -> tuple[Ints, Ints]:

@@ -37,7 +37,7 @@ def balance(problem: Problem, *, seed: int = 0) -> Plan:
     place_unplaced(assignment)
     while _round(assignment):
         pass
-    return Plan(node=assignment.node, bound=0.0, stage="flux", seed=seed)
+    return Plan(node=assignment.node, bound=0.0, stage="flux")
 
 
 def _round(assignment: Assignment) -> bool:

@@ -35,7 +35,7 @@ def place(problem: Problem, *, seed: int = 0) -> Plan:
         node[group] = goal
         left -= problem.cost[group]
     if problem.removed[node].any():
-        return Plan(node, 0.0, "scaling in", seed)
+        return Plan(node, 0.0, "scaling in")
     return _balanced(problem, node, left, seed)
 
 
@@ -53,4 +53,4 @@ def _balanced(problem: Problem, node: np.ndarray, left: float, seed: int) -> Pla
     if pinned is None:
         return balance(problem, seed=seed)
     after = balance(replace(problem, node=node, budget=left), pinned=pinned, seed=seed)
-    return Plan(after.node, 0.0, "scaled in, " + after.stage, seed)
+    return Plan(after.node, 0.0, "scaled in, " + after.stage)

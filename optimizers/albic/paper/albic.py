@@ -69,8 +69,7 @@ def _attempt(
     node = of_units.node[units]
     true = problem.distance(node)
     stage = f"{of_units.stage}, {int(pin is not None)} pairs asked, maxPL {max_pl:g}"
-    plan = Plan(node, 0.0, stage, seed)
-    return plan, true if options.true_load else _assumed(small, of_units.node)
+    return Plan(node, 0.0, stage), true if options.true_load else _assumed(small, of_units.node)
 
 
 def _assumed(small: Problem, node: Ints) -> float:

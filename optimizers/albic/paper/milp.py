@@ -86,7 +86,7 @@ def solve(problem: Problem, *, pinned: Ints | None = None, search_nodes: int = S
         node, stage = result.node, "optimal" if result.optimal else "feasible"
     proven = max(bound_of(fixed), result.bound if _is_all(assignment) else 0.0)
     stages = ["pins dropped"] * fixed.dropped + [stage]
-    return Plan(node=node, bound=min(proven, fixed.distance(node)), stage=", ".join(stages), seed=0)
+    return Plan(node=node, bound=min(proven, fixed.distance(node)), stage=", ".join(stages))
 
 
 def program(assignment: Assignment, search_nodes: int) -> MilpResult:

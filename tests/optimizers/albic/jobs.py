@@ -80,6 +80,11 @@ def chains(chains: int, length: int, nodes: int, seed: int = 0, budget: float = 
     return problem(node, nodes=nodes, load=3.0, edges=edges, saved=1.0, budget=budget, operator=operator)
 
 
+def collocation(given: Problem, node: Ints) -> float:
+    """The share of all rows that stay within a node, 0..1."""
+    return float(given.flows.rate[given.together(node)].sum() / given.flows.rate.sum())
+
+
 def after(given: Problem, node: Ints) -> Problem:
     """The same cluster a period later, with this placement."""
     return replace(given, node=node)

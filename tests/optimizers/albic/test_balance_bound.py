@@ -2,9 +2,15 @@ import numpy as np
 import pytest
 
 from millrace.optimizers.albic import balance_bound
-from millrace.optimizers.albic.balance_bound import lower_bound
+from millrace.optimizers.albic.balance_bound import bound_of
+from millrace.optimizers.albic.balance_problem import balance_problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.subset_sums import SubsetSums, affordable
 from tests.optimizers.albic.instances import least_distance, problem, uneven
+
+
+def lower_bound(posed: Problem) -> float:
+    return bound_of(balance_problem(posed))
 
 
 def test_bound_when_no_move_is_allowed_then_is_the_present_distance():

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.optimizers.albic.assignment import Assignment
-from millrace.optimizers.albic.balance_bound import lower_bound
+from millrace.optimizers.albic.balance_bound import bound_of
+from millrace.optimizers.albic.balance_problem import balance_problem
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.problem import Caps, Flows, Problem
 from tests.examples import examples
@@ -44,7 +45,7 @@ def test_bound_is_undercut_by_none_of_all_plans(data):
     posed = data.draw(problems(groups=5, nodes=3))
     best = least_distance(posed)
 
-    assert lower_bound(posed) <= best + 1e-9
+    assert bound_of(balance_problem(posed)) <= best + 1e-9
     assert balance(posed).bound <= best + 1e-9
 
 
@@ -67,7 +68,7 @@ def test_plan_when_seed_is_the_same_then_is_the_same(seed):
     first, second = (balance(posed, seed=seed) for _ in range(2))
 
     assert (first.node == second.node).all()
-    assert (first.bound, first.stage, first.seed) == (second.bound, second.stage, second.seed)
+    assert (first.bound, first.stage) == (second.bound, second.stage)
 
 
 @pytest.mark.parametrize(("budget", "seed"), [(4, 0), (8, 1), (12, 2), (20, 3)])

@@ -10,7 +10,7 @@ from millrace.optimizers.albic.exchanges import exchange, gains, pair_savings
 from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import objective, placement_state, search_context
 from tests.examples import examples
-from tests.optimizers.albic.jobs import problem, problems
+from tests.optimizers.albic.jobs import collocation, problem, problems
 
 
 @given(problems(unplaced=False), st.integers(0, 1000))
@@ -38,7 +38,7 @@ def test_exchange_when_neither_can_move_alone_then_swaps_them() -> None:
     )
     context = search_context(given, np.ones(2, dtype=bool))
     node = exchange(context, given.node)
-    assert given.collocation(node) == 1.0
+    assert collocation(given, node) == 1.0
     assert given.distance(node) == 0.0
     assert given.spent(node) == 2
 

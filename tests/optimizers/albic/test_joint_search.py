@@ -11,7 +11,7 @@ from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.joint_search import collocate
 from millrace.optimizers.albic.problem import UNPLACED, Caps, Ints, Problem
 from tests.examples import examples
-from tests.optimizers.albic.jobs import after, chains, pairs, problem, problems
+from tests.optimizers.albic.jobs import after, chains, collocation, pairs, problem, problems
 
 
 def place(given: Problem, *, seed: int = 0) -> Ints:
@@ -46,19 +46,19 @@ def test_place_when_groups_pair_up_then_all_meet_as_soon_as_possible(seed: int, 
     for _ in range(periods):
         given = after(given, place(given, seed=seed))
         worst = max(worst, given.distance(given.node))
-    assert given.collocation(given.node) == 1.0
+    assert collocation(given, given.node) == 1.0
     assert worst <= 7.0
     for _ in range(4):
         given = after(given, place(given, seed=seed))
     assert given.distance(given.node) <= 1.0
-    assert given.collocation(given.node) == 1.0
+    assert collocation(given, given.node) == 1.0
 
 
 def test_place_when_groups_form_chains_then_each_ends_on_one_node() -> None:
     given = chains(5, 6, 5, budget=4)
     for _ in range(math.ceil(given.groups / given.budget)):
         given = after(given, place(given))
-    assert given.collocation(given.node) == 1.0
+    assert collocation(given, given.node) == 1.0
     assert given.distance(given.node) <= 1e-9
 
 
@@ -86,19 +86,19 @@ def test_place_when_groups_leave_then_collocated_pairs_stay_whole() -> None:
     given = pairs(20, 5, 100)
     for _ in range(2):
         given = after(given, place(given))
-    assert given.collocation(given.node) == 1.0
+    assert collocation(given, given.node) == 1.0
     removed = np.zeros(5, dtype=bool)
     removed[0] = True
     given = replace(given, removed=removed)
     plan = place(given)
     assert not removed[plan].any()
-    assert given.collocation(plan) == 1.0
+    assert collocation(given, plan) == 1.0
 
 
 def test_place_when_nothing_has_a_place_then_partitions_for_free() -> None:
     fresh = replace(pairs(20, 5, 0.0), node=np.full(40, UNPLACED))
     plan = place(fresh)
-    assert fresh.collocation(plan) >= 0.9
+    assert collocation(fresh, plan) >= 0.9
     assert fresh.spent(plan) == 0
     assert fresh.distance(plan) <= 10
 

@@ -75,13 +75,6 @@ def test_own_when_partners_are_together_then_the_receiver_saves():
     assert posed.own(np.array([0, 1, 2])).tolist() == [10.0, 20.0, 30.0]
 
 
-def test_collocation_when_some_rows_stay_then_is_their_share():
-    posed = replace(GOOD, flows=flows((1, 2, 3, 0), (0, 1, 1, 0)))
-
-    assert posed.collocation(posed.node) == pytest.approx(0.75)
-    assert GOOD.collocation(GOOD.node) == 0
-
-
 def test_together_when_groups_have_no_node_then_is_false():
     posed = replace(GOOD, node=np.array([-1, -1, 0]), flows=flows((0, 1, 1, 1)))
 

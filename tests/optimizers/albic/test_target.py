@@ -9,7 +9,7 @@ from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.savings import edges
 from millrace.optimizers.albic.search_context import contract_context, search_context
 from millrace.optimizers.albic.target import LOOSE, Target, binding_edges, find_target, kept_units
-from tests.optimizers.albic.jobs import chains, pairs, problem
+from tests.optimizers.albic.jobs import chains, collocation, pairs, problem
 
 
 def _aimed(given: Problem, seed: int = 0) -> Target | None:
@@ -20,7 +20,7 @@ def _aimed(given: Problem, seed: int = 0) -> Target | None:
 def test_target_when_chains_fit_on_nodes_then_each_has_one_evenly() -> None:
     given = chains(4, 8, 4)
     target = _aimed(given)
-    assert given.collocation(target.node) == 1.0
+    assert collocation(given, target.node) == 1.0
     assert given.distance(target.node) < 1e-9
     assert not target.cut
 
@@ -35,7 +35,7 @@ def test_target_when_chains_are_placed_then_most_of_it_stays() -> None:
 def test_target_when_there_are_many_chains_then_nodes_are_even_too() -> None:
     given = chains(30, 4, 5)
     target = _aimed(given)
-    assert given.collocation(target.node) == 1.0
+    assert collocation(given, target.node) == 1.0
     assert given.distance(target.node) <= 3.0
 
 
@@ -43,7 +43,7 @@ def test_target_when_all_are_connected_then_is_cut_into_a_part_per_node() -> Non
     given = chains(1, 40, 4)
     target = _aimed(given)
     assert target.cut
-    assert given.collocation(target.node) >= 0.8
+    assert collocation(given, target.node) >= 0.8
     assert given.distance(target.node) <= 10
 
 

@@ -14,7 +14,7 @@ from millrace.optimizers.albic.paper.collocation import improve, maintain
 from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL, AlbicOptions
 from millrace.optimizers.albic.problem import Problem
 from tests.examples import examples
-from tests.optimizers.albic.jobs import after, pairs, problem, problems
+from tests.optimizers.albic.jobs import after, collocation, pairs, problem, problems
 
 BOTH = pytest.mark.parametrize("options", [LITERAL, CORRECTED], ids=["literal", "corrected"])
 
@@ -127,8 +127,8 @@ def test_place_when_collocation_saves_load_then_corrected_counts_it() -> None:
     )
     assert given.distance(corrected.node) <= given.distance(literal.node)
     assert given.distance(corrected.node) == 0.0
-    assert given.collocation(corrected.node) == 1.0
-    assert given.collocation(literal.node) == 0.0
+    assert collocation(given, corrected.node) == 1.0
+    assert collocation(given, literal.node) == 0.0
 
 
 def test_improve_when_the_emptier_node_is_marked_then_corrected_avoids_it() -> None:
