@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from millrace.optimizers.api import Options
 from millrace.optimizers.drfm.characteristics import Characteristics, cycle, unknown
 from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 LEAST = 8
 """Periods of history below which nothing is learned."""
+EXPLAINS = 0.8
+"""R^2 from which a cycle is believed."""
+BETWEEN = 0.15
+"""Share of periods that an on-off stream may be between its levels."""
 OUTER = 0.03
 """Quantile that counts as the low level, and its mirror image as the high one."""
 NEAR = 0.15
@@ -46,20 +47,6 @@ CYCLES = 1.5
 """Cycles that must have been seen before a declared period is tried; an undeclared period shows after two."""
 SWITCHES = 2
 """Rises that an on-off stream must have shown; with declared durations, both levels are enough."""
-
-
-class Learning(Options):
-    """When learned characteristics are believed.
-
-    Attributes:
-        explains: R^2 from which a cycle is believed, (0, 1).
-        between: Share of periods that an on-off stream may be between its levels, [0, 1).
-    """
-
-    section: ClassVar[str] = "admission.options"
-
-    explains: float = Field(0.8, gt=0, lt=1)
-    between: float = Field(0.15, ge=0, lt=1)
 
 
 @dataclass(frozen=True)
@@ -86,16 +73,15 @@ class Hints:
         return Hints(self.period[streams], self.up[streams], self.down[streams])
 
 
-def learn(history: Floats, last: float, options: Learning | None = None, hints: Hints | None = None) -> Characteristics:
+def learn(history: Floats, last: float, hints: Hints | None = None) -> Characteristics:
     """Return the characteristics of streams learned from a history; NaN for unknown ones.
 
     Args:
         history: Rates, shape (T, S), >= 0, the newest last; NaN if a stream was not seen.
         last: Number of the newest period.
-        options: When to believe.
         hints: Their declarations.
     """
-    options, hints = options or Learning(), hints or Hints.none(history.shape[1])
+    hints = hints or Hints.none(history.shape[1])
     whole = ~np.isnan(history).any(axis=0)
     nothing = unknown(history.shape[1])
     if len(history) < LEAST or not whole.any():
@@ -110,8 +96,8 @@ def learn(history: Floats, last: float, options: Learning | None = None, hints: 
     bands = _Bands.of(rates, low[moving], high[moving])
     hints = hints.take(columns)
     cyclic, fits = _best_cycles(rates, bands, last, hints.period)
-    on_off, is_on_off = _on_off(bands, options.between, hints)
-    good = fits >= options.explains
+    on_off, is_on_off = _on_off(bands, hints)
+    good = fits >= EXPLAINS
     learned = cyclic.where(good, on_off).where(good | is_on_off, unknown(len(columns)))
     return learned.spread(columns, history.shape[1])
 
@@ -238,7 +224,7 @@ def _fit_levels(table: Characteristics, rates: Floats, last: float) -> tuple[Cha
     return replace(table, low=low, high=high), left
 
 
-def _on_off(bands: _Bands, most_between: float, hints: Hints) -> tuple[Characteristics, Bools]:
+def _on_off(bands: _Bands, hints: Hints) -> tuple[Characteristics, Bools]:
     """Return levels and durations of streams, and which of them are on-off streams, shape (S,)."""
     rises = (bands.above[1:] & ~bands.above[:-1]).sum(axis=0)
     falls = (~bands.above[1:] & bands.above[:-1]).sum(axis=0)
@@ -253,4 +239,4 @@ def _on_off(bands: _Bands, most_between: float, hints: Hints) -> tuple[Character
         down=np.maximum(np.where(declared, hints.down, down), 1.0),
         ramp=np.zeros(len(high)),
     )
-    return on_off, (declared | (rises >= SWITCHES)) & (bands.between.mean(axis=0) <= most_between)
+    return on_off, (declared | (rises >= SWITCHES)) & (bands.between.mean(axis=0) <= BETWEEN)

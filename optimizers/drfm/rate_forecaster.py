@@ -24,10 +24,10 @@ from millrace.optimizers.api import MillraceError, Options
 from millrace.optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
 from millrace.optimizers.drfm.forecast_state import ForecastState, connect, no_streams
 from millrace.optimizers.drfm.forecasters import Best, Forecaster
-from millrace.optimizers.drfm.learning import Learning, learn
+from millrace.optimizers.drfm.learning import learn
 from millrace.optimizers.drfm.metadata import Metadata
 from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
-from millrace.optimizers.drfm.trust import LEARNED, Belief, Trust, believe, trusts_declared_cycle
+from millrace.optimizers.drfm.trust import LEARNED, Belief, believe, trusts_declared_cycle, update_trust
 
 WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without limit."""
@@ -67,16 +67,12 @@ class RateForecaster:
         metadata: By stream; other streams have no declarations.
         forecaster: For streams whose cycle is unknown.
         options: How rates are forecast.
-        learning: When learned characteristics are believed.
-        trust: When characteristics are believed.
     """
 
     capacity: float
     metadata: Mapping[str, Metadata] = field(default_factory=dict)
     forecaster: Forecaster = field(default_factory=Best)
     options: ForecastOptions = field(default_factory=ForecastOptions)
-    learning: Learning = field(default_factory=Learning)
-    trust: Trust = field(default_factory=Trust)
 
     def start(self) -> ForecastState:
         """Return the state before any stream was connected."""
@@ -117,8 +113,8 @@ class RateForecaster:
             rate=rate,
             seen=state.seen + seen,
             total=state.total + np.where(seen, rate, 0.0),
-            trust=self.trust.update(state.trust, state.declared, declared, rate),
-            learned_trust=self.trust.update(state.learned_trust, state.learned, learned, rate),
+            trust=update_trust(state.trust, state.declared, declared, rate),
+            learned_trust=update_trust(state.learned_trust, state.learned, learned, rate),
             error=np.where(np.isfinite(off), state.error + options.memory * (off - state.error), state.error),
             model=model,
         )
@@ -169,7 +165,7 @@ class RateForecaster:
         return np.where(state.seen > 0, np.minimum(rates, limit), average)
 
     def _believe(self, state: ForecastState) -> Belief:
-        belief = believe(*state.sources(), self.trust, state.bounds, state.now)
+        belief = believe(*state.sources(), state.bounds, state.now)
         table = state.completed.where(state.seen == 0, belief.table)
         return replace(belief, table=table)
 
@@ -206,7 +202,7 @@ class RateForecaster:
             return state
         seen = np.minimum(state.seen.astype(int), len(state.history))
         # if the declared cycle comes true, there is nothing to learn
-        needed = ~trusts_declared_cycle(*state.sources(), self.trust) & (seen > 0)
+        needed = ~trusts_declared_cycle(*state.sources()) & (seen > 0)
         for count in np.unique(seen[needed]).tolist():
             state = self._learn_group(state, needed & (seen == count), count)
         return state
@@ -215,7 +211,7 @@ class RateForecaster:
         """Learn from the streams that were seen for the same number of periods."""
         index = np.flatnonzero(group)
         history = _fill_gaps(state.history[-seen:, index])
-        new = learn(history, state.now, self.learning, state.hints.take(index)).spread(index, len(group))
+        new = learn(history, state.now, state.hints.take(index)).spread(index, len(group))
         certain = group & new.two_level
         # errors from before the cycle was known say nothing about future ones
         fresh = certain & ~state.learned.cyclic & new.cyclic

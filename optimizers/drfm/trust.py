@@ -20,49 +20,37 @@ Reference: ours; [DRFM] Section 2.5 takes metadata as true, in place of forecast
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from millrace.optimizers.api import Options
 from millrace.optimizers.drfm.characteristics import Characteristics, unknown
 from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 DECLARED, LEARNED, FORECAST = range(3)
 SOURCES = 3
+WEIGHT = 0.1
+"""Weight of a new period in the trust."""
+LEAST = 0.7
+"""Trust from which characteristics are believed."""
+TOLERANCE = 0.15
+"""Error over the difference of levels that is forgiven."""
 
 
-class Trust(Options):
-    """When characteristics are believed.
+def update_trust(trust: Floats, table: Characteristics, expected: Floats, rate: Floats) -> Floats:
+    """Return the trust after another period, shape (S,).
 
-    Attributes:
-        memory: Weight of a new period, (0, 1].
-        least: Trust from which characteristics are believed, (0, 1].
-        tolerance: Error over the difference of levels that is forgiven, (0, 1].
+    Args:
+        trust: The previous trust, shape (S,), 1 for streams never seen.
+        table: The characteristics.
+        expected: Rates expected from them in that period, shape (S,); NaN if they do not say.
+        rate: Actual rates, shape (S,); NaN for missed ones, which change nothing.
     """
-
-    section: ClassVar[str] = "admission.options"
-
-    memory: float = Field(0.1, gt=0, le=1)
-    least: float = Field(0.7, gt=0, le=1)
-    tolerance: float = Field(0.15, gt=0, le=1)
-
-    def update(self, trust: Floats, table: Characteristics, expected: Floats, rate: Floats) -> Floats:
-        """Return the trust after another period, shape (S,).
-
-        Args:
-            trust: The previous trust, shape (S,), 1 for streams never seen.
-            table: The characteristics.
-            expected: Rates expected from them in that period, shape (S,); NaN if they do not say.
-            rate: Actual rates, shape (S,); NaN for missed ones, which change nothing.
-        """
-        gap = np.where(table.high > table.low, table.high - table.low, table.high)
-        allowed = self.tolerance * gap + np.finfo(float).tiny
-        # between levels there is always a step of a ramp that was sampled a little early or late
-        off = np.where(table.cyclic, abs(rate - expected), np.minimum(abs(rate - table.low), abs(rate - table.high)))
-        judged = np.isfinite(off) & table.two_level
-        return np.where(judged, trust + self.memory * ((off <= allowed) - trust), trust)
+    gap = np.where(table.high > table.low, table.high - table.low, table.high)
+    allowed = TOLERANCE * gap + np.finfo(float).tiny
+    # between levels there is always a step of a ramp that was sampled a little early or late
+    off = np.where(table.cyclic, abs(rate - expected), np.minimum(abs(rate - table.low), abs(rate - table.high)))
+    judged = np.isfinite(off) & table.two_level
+    return np.where(judged, trust + WEIGHT * ((off <= allowed) - trust), trust)
 
 
 @dataclass(frozen=True)
@@ -123,7 +111,7 @@ class Belief:
         return Belief(self.table.where(mask, other.table), np.where(mask, self.source, other.source))
 
 
-def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, rule: Trust) -> Bools:
+def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats) -> Bools:
     """Return which streams are expected to go through their declared cycle, shape (S,).
 
     Args:
@@ -131,32 +119,30 @@ def trusts_declared_cycle(declared: Source, learned: Source, forecast: Floats, r
         learned: The learned source.
         forecast: Mean squared error of forecasts, shape (S,). A wrong cycle comes true now and then, but errs more; an
             error within the tolerance is no reason to leave the cycle.
-        rule: The options.
     """
-    better = learned.table.cyclic & (learned.trust >= rule.least) & (learned.trust > declared.trust)
-    forgiven = (rule.tolerance * (declared.table.high - declared.table.low)) ** 2
+    better = learned.table.cyclic & (learned.trust >= LEAST) & (learned.trust > declared.trust)
+    forgiven = (TOLERANCE * (declared.table.high - declared.table.low)) ** 2
     good = declared.error <= np.maximum(forecast, forgiven)
-    return declared.table.cyclic & (declared.trust >= rule.least) & good & ~better
+    return declared.table.cyclic & (declared.trust >= LEAST) & good & ~better
 
 
-def believe(declared: Source, learned: Source, forecast: Floats, rule: Trust, bounds: RateBounds, now: float) -> Belief:
+def believe(declared: Source, learned: Source, forecast: Floats, bounds: RateBounds, now: float) -> Belief:
     """Return the characteristics that are believed.
 
     Args:
         declared: The declared source.
         learned: The learned source.
         forecast: Mean squared error of forecasts, shape (S,).
-        rule: The options.
         bounds: Bounds of learned levels.
         now: Number of the period that ended.
     """
     table = learned.table
     bounded = replace(table, low=bounds.clip(table.low), high=bounds.clip(table.high))
     by_declared, by_learned = _all_from(DECLARED, declared.table), _all_from(LEARNED, bounded)
-    no_phase = declared.table.two_level & ~declared.table.cyclic & (declared.trust >= rule.least)
+    no_phase = declared.table.two_level & ~declared.table.cyclic & (declared.trust >= LEAST)
     belief = by_declared.where(no_phase, _all_from(FORECAST, unknown(len(no_phase))))
-    belief = by_learned.where(table.two_level & (learned.trust >= rule.least), belief)
-    belief = by_declared.where(trusts_declared_cycle(declared, learned, forecast, rule), belief)
+    belief = by_learned.where(table.two_level & (learned.trust >= LEAST), belief)
+    belief = by_declared.where(trusts_declared_cycle(declared, learned, forecast), belief)
     ends = np.where(declared.table.ends > now, declared.table.ends, np.nan)
     return replace(belief, table=replace(belief.table, ends=ends))
 

@@ -9,7 +9,6 @@ from millrace.optimizers.drfm.trust import (
     LEARNED,
     RateBounds,
     Source,
-    Trust,
     believe,
     trusts_declared_cycle,
 )
@@ -27,7 +26,7 @@ def source(metadata, trust=1.0, error=0.0):
 
 def believed(declared, learned, *, now=0.0, seen=np.nan):
     bounds = RateBounds.of(declared.table, np.array([[seen]]))
-    return believe(declared, learned, ERRS, Trust(), bounds, now)
+    return believe(declared, learned, ERRS, bounds, now)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_belief_when_sources_compete_then_takes_the_accurate_one(declared, learn
 
 
 def test_declared_cycle_when_its_error_is_small_then_is_trusted():
-    good = trusts_declared_cycle(source(CYCLE, error=1.0), source(None), np.zeros(1), Trust())
+    good = trusts_declared_cycle(source(CYCLE, error=1.0), source(None), np.zeros(1))
 
     assert good.tolist() == [True]
 
