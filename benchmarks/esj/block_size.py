@@ -61,7 +61,7 @@ def records(quick: bool, first: int = 0) -> Iterator[Record]:
     yield Record(BENCH, SCENARIO, "brute_force", "runs", len(drawn), "cases")
     yield Record(BENCH, SCENARIO, "brute_force", "infeasible_ratio", 1 - served / len(drawn), "ratio", n=len(drawn))
     for name, method in METHODS.items():
-        sizes = [block_size(case.held, case.capacity, case.alpha, method).tuples for case in drawn]
+        sizes = [block_size(case.held, case.capacity, case.alpha, method) for case in drawn]
         wrong = sum(_differs(case, size, least) for case, size, least in zip(drawn, sizes, best, strict=True))
         over = [_cost(case, size) / least - 1 for case, size, least in _fitting(drawn, sizes, best)]
         yield Record(BENCH, SCENARIO, name, "mismatches", wrong, "cases", n=len(drawn))

@@ -30,23 +30,9 @@ Reference: [ESJ-C] Theorem 1 and its appendix, Definitions 1 to 3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from millrace.optimizers.api import MillraceError
 from millrace.optimizers.esj.options import EsjOptions
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block size.
-
-    Attributes:
-        tuples: b; the literal form may give 0.
-        feasible: Whether it meets all bounds. If ``optimum`` does not, the rate is too high for the workers.
-    """
-
-    tuples: int
-    feasible: bool
 
 
 def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -> int:
@@ -62,7 +48,7 @@ def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -
         capacity: W, >= 2.
         options: ``alpha``, ``block_size``, ``block_margin`` and tau0.
     """
-    best = max(1, block_size(held, capacity, options.alpha, options.block_size).tuples)
+    best = max(1, block_size(held, capacity, options.alpha, options.block_size))
     if not fits(before, held, capacity):
         return max(1, best // 2)
     if best < before and held <= options.tau0 * capacity:
@@ -71,8 +57,10 @@ def choose_block(held: float, before: int, capacity: int, options: EsjOptions) -
     return best if gain > options.block_margin else before
 
 
-def block_size(held: float, capacity: int, alpha: float, method: str = "optimum") -> Block:
-    """Return the block size for the tuples that a worker keeps.
+def block_size(held: float, capacity: int, alpha: float, method: str = "optimum") -> int:
+    """Return b for the tuples that a worker keeps; the literal form may give 0.
+
+    If it does not fit, the rate is too high for the workers, or the literal form has ignored a bound.
 
     Args:
         held: x, tuples of the window per worker, >= 0.
@@ -90,8 +78,7 @@ def block_size(held: float, capacity: int, alpha: float, method: str = "optimum"
     ):
         if not ok:
             raise MillraceError(key, value, allowed, "Set an allowed value.")
-    tuples = (_optimum if method == "optimum" else _literal)(held, capacity, alpha)
-    return Block(tuples, fits(tuples, held, capacity))
+    return (_optimum if method == "optimum" else _literal)(held, capacity, alpha)
 
 
 def fits(block: int, held: float, capacity: int) -> bool:
