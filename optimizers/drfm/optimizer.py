@@ -77,7 +77,7 @@ class Drfm:
         predicted = {"ingest_nodes": float(plan.split), "ingest_load_ratio": plan.highest_load}
         changes = _changes(plan, current) if plan.acts else ()
         if self.policy.sizing and plan.query is not None and plan.merge is not None:
-            counted = WorkerCounts(plan.split, plan.query, plan.merge)
+            counted = WorkerCounts(plan.query, plan.merge)
             changes = (*changes, *worker_changes(counted, self.policy.sizing, signals, current))
         proposal = Proposal(INGEST_OPTIMIZER, changes, _reason(plan), explain(plan), predicted, admission=plan)
         return proposal, memories.write(state, counts.period_s, counts.unit)
@@ -101,9 +101,9 @@ class Drfm:
         accuracy, expected = state.accuracy, [state.expected.get(name) for name in state.streams]
         actual = observed.load[-1][positions(state.streams, observed.streams)]
         actual = np.where(np.isnan(actual), [load or 0.0 for load in expected], actual)
-        split, expects_rows = len(np.unique(state.node)), counts.unit is LoadUnit.ROWS
-        rate = float(mean[0].sum()) / period_s if expects_rows else _rows_per_s(observed, state, mean[0])
-        workers = policy.sizing.workers(rate, split) if policy.sizing else None
+        is_rows = counts.unit is LoadUnit.ROWS
+        rate = float(mean[0].sum()) / period_s if is_rows else _rows_per_s(observed, state, mean[0])
+        workers = policy.sizing.workers(rate) if policy.sizing else None
         lagging = _lagging(state, mean[0], capacity) if missing else ()
         left_nodes = sorted(entered - set(state.node.tolist()))
         return AdmissionPlan(

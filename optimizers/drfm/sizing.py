@@ -1,4 +1,4 @@
-"""How many split, query and merge workers a pipeline needs.
+"""How many query and merge workers a pipeline needs.
 
 Symbols:
     R       future rate of the input streams together, tuples per second
@@ -37,9 +37,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class WorkerCounts:
-    """Number of workers of each stage, >= 1 each."""
+    """Number of workers of each stage behind the ingest nodes, >= 1 each."""
 
-    split: int
     query: int
     merge: int
 
@@ -87,12 +86,11 @@ class WorkerCosts(Options):
         """Share of the time that a worker may be busy, (0, 1]; streams may fill an ingest node up to it."""
         return min(1 - self.headroom, 1 - sum(self.through_s) / self.latency_s)
 
-    def workers(self, rate: float, split: int) -> WorkerCounts:
+    def workers(self, rate: float) -> WorkerCounts:
         """Return the workers that the next period needs.
 
         Args:
             rate: R, >= 0: the sum of the expected rates of all streams.
-            split: Ingest nodes of the plan, >= 0.
 
         Raises:
             MillraceError: If the rate is negative or not finite.
@@ -101,7 +99,7 @@ class WorkerCosts(Options):
             raise MillraceError(f"{self.section}.rate", rate, "a number in [0, inf)", "Measure the streams' rates.")
         query = _at_least_one(rate * self.query_s / self.busy_ratio)
         merge = _at_least_one(query * self.partials * self.merge_s / self.busy_ratio)
-        return WorkerCounts(max(split, 1), query, merge)
+        return WorkerCounts(query, merge)
 
 
 def worker_changes(counts: WorkerCounts, costs: WorkerCosts, signals: Signals, current: Deployment) -> list[Change]:

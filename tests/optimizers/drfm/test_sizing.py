@@ -16,11 +16,11 @@ def sizing_of(**changes: Any) -> WorkerCosts:
 
 def test_workers_match_equations_1a_and_1b():
     # 10,000 x 0.001 / 0.8 = 12.5; 13 x 100 x 0.002 / 0.8 = 3.25
-    assert sizing_of().workers(10_000, 5) == WorkerCounts(split=5, query=13, merge=4)
+    assert sizing_of().workers(10_000) == WorkerCounts(query=13, merge=4)
 
 
 def test_workers_when_nothing_arrives_then_keep_one_of_each():
-    assert sizing_of(latency_s=5.0).workers(0.0, 0) == WorkerCounts(1, 1, 1)
+    assert sizing_of(latency_s=5.0).workers(0.0) == WorkerCounts(1, 1)
 
 
 @settings(deadline=None)
@@ -31,7 +31,7 @@ def test_workers_when_nothing_arrives_then_keep_one_of_each():
 )
 def test_workers_keep_every_stage_below_its_fill_and_the_latency_bound(rate, headroom, through):
     sizing = sizing_of(through_s=through, headroom=headroom, latency_s=5.0)
-    workers = sizing.workers(rate, 1)
+    workers = sizing.workers(rate)
     busy = (rate * sizing.query_s / workers.query, workers.query * sizing.partials * sizing.merge_s / workers.merge)
 
     assert max(busy) <= 1 - headroom + 1e-6
@@ -43,7 +43,7 @@ def test_workers_when_the_bound_gets_tighter_then_are_more():
     tight, loose = (sizing_of(through_s=(0.5, 0.5, 0.5), headroom=0.1, latency_s=bound) for bound in (2.0, 20.0))
 
     assert tight.busy_ratio == pytest.approx(0.25)
-    assert tight.workers(1e4, 1).query > loose.workers(1e4, 1).query
+    assert tight.workers(1e4).query > loose.workers(1e4).query
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_sizing_when_a_value_is_out_of_range_then_is_refused(changes):
 
 def test_workers_when_the_rate_is_not_a_number_then_are_refused():
     with pytest.raises(MillraceError, match=r"admission\.sizing\.rate"):
-        sizing_of().workers(float("nan"), 1)
+        sizing_of().workers(float("nan"))
