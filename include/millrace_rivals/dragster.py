@@ -49,6 +49,7 @@ from millrace.optimizers.conttune.messages import Reason, number
 from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import items, mapping, whole
 from millrace.optimizers.memory import number as stored_number
+from millrace_rivals.carried_rates import carried_rates, measured_ratios
 from millrace_rivals.conttune.history import levels_by_operator
 
 Array = NDArray[np.float64]
@@ -94,7 +95,7 @@ class Dragster(BaseTuner[DragsterOptions]):
         """Decide on one job."""
         stored = mapping(memory.get("operators"))
         by_name = {name: OperatorMemory.read(value) for name, value in stored.items()}
-        rates = job.rates(job.ratios())
+        rates = carried_rates(job, measured_ratios(job))
         choices = []
         for operator in job.sizable:
             before = by_name.get(operator.name, OperatorMemory())

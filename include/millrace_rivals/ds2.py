@@ -30,11 +30,13 @@ from pydantic import Field
 from millrace.model.objective import Bounds
 from millrace.model.signals import Signals
 from millrace.optimizers.api import Options
-from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
-from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
+from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.sizing import Choice, hold_job, size_job
+from millrace_rivals.carried_rates import Rates, carried_rates, measured_ratios
 from millrace_rivals.conttune.algorithms import linear
+from millrace_rivals.last_step import LastStep
 
 
 class Ds2Options(Options):
@@ -101,9 +103,9 @@ class Ds2(BaseTuner[Ds2Options]):
 def rates_by_consumer(job: Job, options: Ds2Options) -> Rates:
     """Return lambda_in of every operator from rates counted at the receiving end."""
     if options.known_arrival_rate:
-        return job.rates(job.ratios())
+        return carried_rates(job, measured_ratios(job))
     sources = tuple(replace(o, arrival=_intake(job, o)) if _is_source(job, o) else o for o in job.operators)
-    return replace(job, operators=sources).rates(job.ratios())
+    return carried_rates(replace(job, operators=sources), measured_ratios(job))
 
 
 def rates_by_producer(job: Job, options: Ds2Options) -> Rates:

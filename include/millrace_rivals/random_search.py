@@ -27,6 +27,7 @@ from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import whole
+from millrace_rivals.carried_rates import carried_rates, measured_ratios
 
 
 class RandomSearchOptions(Options):
@@ -55,7 +56,7 @@ class RandomSearch(BaseTuner[RandomSearchOptions]):
         """Decide on one job."""
         draws = whole(memory.get("draws"))
         observed = {operator.id: operator.rate for operator in job.operators}
-        rates = job.rates(job.ratios()) if self.options.known_arrival_rate else observed
+        rates = carried_rates(job, measured_ratios(job)) if self.options.known_arrival_rate else observed
         choices = [self._choose(operator, rates[operator.id], signals.bounds, draws) for operator in job.sizable]
         drawn = any(choice.target != choice.now for choice in choices)
         return size_job(job, choices, signals.bounds), {"draws": draws + drawn}

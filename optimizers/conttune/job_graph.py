@@ -18,8 +18,6 @@ from millrace.model.signals import AppSignals, Edge, OperatorSignals
 
 EdgeId = tuple[str, str]
 """Ids of an edge's producer and consumer."""
-Rates = Mapping[str | None, float | None]
-"""Rows per second by operator id; None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -102,32 +100,6 @@ class Job:
         for edge in self.edges:
             edges[edge.consumer].append(edge)
         return edges
-
-    def ratios(self) -> Mapping[EdgeId, float]:
-        """Return this period's rows received by each edge's consumer per row that its producer takes in."""
-        return {
-            (edge.producer, edge.consumer): edge.rows_per_s / taken
-            for edge in self.edges
-            if (taken := self.by_id[edge.producer].rate) and edge.rows_per_s is not None
-        }
-
-    def rates(self, ratios: Mapping[EdgeId, float]) -> Rates:
-        """Return the rows per second that each operator has to take in for everything that arrives.
-
-        Args:
-            ratios: Rows received per row taken in, by edge.
-        """
-        rates: dict[str | None, float | None] = {}
-        for operator in self.operators:
-            parts = [] if operator.arrival is None else [operator.arrival]
-            for edge in self.into[operator.id]:
-                fed, ratio = rates.get(edge.producer), ratios.get((edge.producer, edge.consumer))
-                if fed is None or ratio is None:
-                    parts = []
-                    break
-                parts.append(fed * ratio)
-            rates[operator.id] = sum(parts) if parts else None
-        return rates
 
 
 def build_job(app: AppSignals, current: Deployment, span_s: float | None = None) -> Job:

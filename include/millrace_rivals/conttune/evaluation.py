@@ -9,8 +9,9 @@ from functools import cached_property
 
 from millrace.model.objective import Bounds
 from millrace.model.signals import Signals
-from millrace.optimizers.conttune.job_graph import Job, Operator, Rates
+from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.observed_levels import Level
+from millrace_rivals.carried_rates import Rates, carried_rates
 from millrace_rivals.conttune.history import levels_by_operator
 from millrace_rivals.conttune.options import ContTuneOptions
 from millrace_rivals.conttune.state import JobMemory, JobState, job_state
@@ -54,7 +55,7 @@ class JobEvaluation:
             backlog left when Small follows Big; here the share that comes from the backlog is subtracted.
         """
         if self.options.known_arrival_rate:
-            return self.job.rates({edge: ratio.mean for edge, ratio in self.memory.ratios.items()})
+            return carried_rates(self.job, {edge: ratio.mean for edge, ratio in self.memory.ratios.items()})
         arriving = 1.0 - self._from_backlog
         return {o.id: None if o.rate is None else o.rate * arriving for o in self.job.operators}
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from millrace.optimizers.conttune.base_tuner import LastStep
 from millrace.optimizers.conttune.job_graph import EdgeId, Job
 from millrace.optimizers.memory import items, number, whole
+from millrace_rivals.carried_rates import measured_ratios
 from millrace_rivals.conttune.options import ContTuneOptions
+from millrace_rivals.last_step import LastStep
 
 IDLE, BIG = "idle", "big"
 MEAN_OF = 50
@@ -83,7 +84,7 @@ def update_ratios(job: Job, before: MeanRatios, *, throttled: bool) -> MeanRatio
         throttled: True if its operators hold each other up.
     """
     ratios = dict(before)
-    for edge, ratio in job.ratios().items():
+    for edge, ratio in measured_ratios(job).items():
         known = before.get(edge, MeanRatio(ratio))
         if not math.isfinite(ratio) or (throttled and known.evaluations):
             continue

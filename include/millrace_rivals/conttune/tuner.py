@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.model.signals import Signals
-from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, LastStep, Sizings
+from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job
 from millrace.optimizers.conttune.messages import Reason, percent
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
@@ -21,6 +21,7 @@ from millrace_rivals.conttune.options import ContTuneOptions
 from millrace_rivals.conttune.phases import is_too_little, run_big, run_small, why_rest
 from millrace_rivals.conttune.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from millrace_rivals.conttune.surrogate import fit
+from millrace_rivals.last_step import LastStep
 
 
 class ContTune(BaseTuner[ContTuneOptions]):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from millrace.optimizers.conttune.base_tuner import LastStep
 from millrace_rivals.conttune.options import ContTuneOptions
 from millrace_rivals.conttune.state import BIG, JobMemory, JobState, MeanRatio, job_state
+from millrace_rivals.last_step import LastStep
 
 OPTIONS = ContTuneOptions(backpressure_thr=0.1, core_min_thr=0.4, core_max_thr=0.7)
 
