@@ -18,6 +18,7 @@ from millrace.model.placement import PartitionLoads, PlacementPlan
 from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.limits import MB
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.memory import items
 
 
 def draining(target: Cluster, groups: PartitionLoads, options: PlacementOptions, marked: object) -> Cluster | None:
@@ -30,7 +31,7 @@ def draining(target: Cluster, groups: PartitionLoads, options: PlacementOptions,
         marked: Numbers of the executors that were marked before, as stored.
     """
     problem = target.problem
-    before = [number for number in marked if number in target.executors] if isinstance(marked, list | tuple) else []
+    before = [number for number in items(marked) if number in target.executors]
     removed = problem.removed
     if len({*before}) == int(removed.sum()):
         removed = np.isin(np.array(target.executors), before)

@@ -35,7 +35,7 @@ from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.albic.potential import FEWEST_BATCHES, LEAST_BATCHES, potential_placement
 from millrace.optimizers.albic.problem import Ints
-from millrace.optimizers.memory import number
+from millrace.optimizers.memory import mapping, number
 
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
@@ -209,10 +209,8 @@ class Albic:
 
     def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
         """Return when each group that still has to rest was moved."""
-        stored = memory.get("moved")
-        if not isinstance(stored, Mapping):
-            return {}
         since = (now - timedelta(seconds=self.options.rest_s)).isoformat()
+        stored = mapping(memory.get("moved"))
         return {key: time for key, time in stored.items() if isinstance(time, str) and time > since}
 
     def _describe(self, groups: PartitionLoads, target: Cluster, node: Ints, stage: str) -> PlacementPlan:
@@ -249,8 +247,7 @@ def _with_doubt(memory: Memory, groups: PartitionLoads, version: int, found_s: f
     planned_s = number(memory.get(PLANNED), 0.0)
     if not planned_s or DOUBT in memory or memory.get(BASE) == version:
         return memory
-    memo = memory.get(LOADS)
-    loads: Mapping[str, object] = memo if isinstance(memo, Mapping) else {}
+    loads = mapping(memory.get(LOADS))
     former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
     missed = min(max(0.0, found_s / (planned_s * batch_growth(former, groups.busy_s)) - 1), MOST_DOUBT)
     # if other keys have become hot, the miss was not the plan's fault

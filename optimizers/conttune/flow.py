@@ -3,7 +3,7 @@
 An evaluation asks three questions. Is every operator large enough for the arrival? If not, all are sized at once: the
 rate at the sources gives the rate that each will have to take in (:mod:`.ratios`). If all are large enough, would
 sizing free enough to be worth a reconfiguration? Otherwise nothing changes. Sizes are the least levels that are enough
-at the accepted risk (:mod:`.context`), so little knowledge means more room, not more steps.
+at the accepted risk (:mod:`.operator_context`), so little knowledge means more room, not more steps.
 
 Reference:
     Grown from [ContTune] Lian et al., PVLDB 2023. Deviations: its Big phase is only for sources that do not show how
