@@ -105,7 +105,7 @@ def restore(
         streams: Their ids.
         stored: Columns by name.
     """
-    count, stored = len(streams), _with_sources(stored)
+    count = len(streams)
     names = (*PER_STREAM, *(LEARNED + name for name in columns(unknown(0))), EXPECTED, MODEL)
     if any(name not in stored or stored[name].shape[-1:] != (count,) for name in names):
         return None
@@ -133,15 +133,6 @@ def restore(
         learned=Characteristics(**{name: stored[LEARNED + name] for name in columns(unknown(0))}),
     )
     return forecaster.declare(state)
-
-
-def _with_sources(stored: Mapping[str, Floats]) -> Mapping[str, Floats]:
-    """Return the columns of a memory, including older ones without an error per source."""
-    error, expected = (stored.get(name, np.zeros(0)) for name in ("error", EXPECTED))
-    if error.ndim != 1 or expected.shape != (SOURCES, len(error)):
-        return stored
-    forecast = np.full((1, len(error)), np.nan)
-    return {**stored, "error": np.tile(error, (SOURCES, 1)), EXPECTED: np.concatenate([expected, forecast])}
 
 
 def _to_lists(column: Floats) -> Any:

@@ -53,21 +53,6 @@ def test_forecast_when_read_back_then_continues_unchanged(kind):
         assert np.array_equal(part.expected, forecaster.forecast(part, 1)[0][0])
 
 
-def test_memory_when_sources_had_one_common_error_then_continues():
-    forecaster = RateForecaster(C)
-    old = fed(forecaster, 40)
-    value = stored(old)
-    columns = value["columns"]
-    columns["error"], columns["expected"] = columns["error"][1], columns["expected"][:3]
-
-    new = read(value, forecaster).forecast
-    old, new = (forecaster.observe(state, 40, ["a"], np.array([truth(40)])) for state in (old, new))
-
-    mean, variance = forecaster.forecast(new, 12)
-    assert mean[:, 0] == pytest.approx([truth(41 + k) for k in range(12)], abs=5.0)
-    assert variance == pytest.approx(forecaster.forecast(old, 12)[1])
-
-
 @pytest.mark.parametrize(
     "change",
     [
