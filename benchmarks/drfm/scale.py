@@ -47,7 +47,7 @@ def _measure(scenario: str, name: str, streams: int, periods: int) -> Iterator[R
         begun = time.process_time()
         state = method.forecaster.update(state, rate)
         mean = method.forecaster.forecast(state, method.ahead)
-        problem = Problem(node, rate, mean, np.zeros_like(mean), CAPACITY, nodes, rate)
+        problem = Problem(node, rate, mean, np.zeros_like(mean), CAPACITY, nodes)
         plan: Plan = method.planner(problem)
         seconds.append(time.process_time() - begun)
         moved.append(len(plan.redirected(problem)))

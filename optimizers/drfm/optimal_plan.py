@@ -108,7 +108,7 @@ def _solve(
     for (s, b), variable in x.items():
         model.add_hint(variable, bool(base.node[s] == b))
     away = np.flatnonzero(problem.placed)
-    price = np.rint(PRICE * (1 + problem.cost / problem.capacity)).astype(int)
+    price = np.rint(PRICE * (1 + problem.rate / problem.capacity)).astype(int)
     moves = sum(int(price[s]) * (1 - x[int(s), int(problem.node[s])]) for s in away)
     model.minimize(_node_price(problem, int(price.sum()), options) * sum(used.values()) + moves)
     solver = cp_model.CpSolver()

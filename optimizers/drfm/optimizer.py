@@ -179,7 +179,7 @@ def _capacity_bounds(node: Ints, mean: Floats, capacity: float) -> tuple[int, in
     """
     none, free = np.zeros_like(mean), np.zeros(len(node))
     mean = np.minimum(mean, capacity)  # an oversized stream exceeds it in any plan
-    problem = Problem(node, free, mean, none, capacity, int(node.max(initial=NEW)) + 1, free)
+    problem = Problem(node, free, mean, none, capacity, int(node.max(initial=NEW)) + 1)
     placement = StreamPlacement(problem, 0.0)
     holds = int(placement.windows().min(initial=len(mean)))
     return holds, placement.least_nodes(max(holds, 1))

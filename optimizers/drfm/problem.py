@@ -38,12 +38,11 @@ class Problem:
 
     Attributes:
         node: Present node of each stream, shape (S,); :data:`NEW` without one.
-        rate: Rate of each stream in the period that ended, shape (S,), >= 0.
+        rate: Rate of each stream in the period that ended, shape (S,), >= 0: what redirecting it has to buffer.
         mean: Expected rate in each of the next periods, shape (H, S), H >= 1, >= 0.
         variance: Variance of that, shape (H, S), >= 0; zeros if certain.
         capacity: C, > 0.
         nodes: N.
-        cost: Tuples that redirecting each stream buffers, shape (S,), >= 0.
         latency_s: Moving average of the queueing delay of each node, shape (N,), >= 0; None if not measured.
 
     Raises:
@@ -56,7 +55,6 @@ class Problem:
     variance: Floats
     capacity: float
     nodes: int
-    cost: Floats
     latency_s: Floats | None = None
 
     def __post_init__(self) -> None:
@@ -69,7 +67,6 @@ class Problem:
             ("rate", self.rate.shape, (streams,)),
             ("mean", self.mean.shape, (len(self.mean), streams)),
             ("variance", self.variance.shape, self.mean.shape),
-            ("cost", self.cost.shape, (streams,)),
             ("latency_s", (self.nodes,) if self.latency_s is None else self.latency_s.shape, (self.nodes,)),
         ):
             if actual != shape:
@@ -80,7 +77,6 @@ class Problem:
             ("rate", self.rate),
             ("mean", self.mean),
             ("variance", self.variance),
-            ("cost", self.cost),
             ("latency_s", np.zeros(0) if self.latency_s is None else self.latency_s),
         ):
             _not_negative(name, values)

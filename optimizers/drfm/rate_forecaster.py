@@ -149,7 +149,7 @@ class RateForecaster:
         """
         mean, variance = self.forecast(state, periods)
         rate = np.where(np.isnan(state.rate), self._forecast(state, 1)[0], state.rate)
-        return Problem(node, rate, mean, variance, self.capacity, nodes, rate, latency_s)
+        return Problem(node, rate, mean, variance, self.capacity, nodes, latency_s)
 
     def _expect_next(self, state: ForecastState) -> ForecastState:
         rates = self._forecast(state, 1)

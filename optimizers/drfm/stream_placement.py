@@ -79,7 +79,7 @@ class StreamPlacement:
         self.variance = np.ascontiguousarray(problem.variance.T)
         self.capacity, self.margin = problem.capacity, margin
         self.node = problem.node.copy()
-        self.home, self.cost = problem.node, 1.0 + problem.cost / problem.capacity
+        self.home, self.cost = problem.node, 1.0 + problem.rate / problem.capacity
         size = problem.nodes + spare
         self.sums = np.zeros((size, len(problem.mean)))
         self.noise = np.zeros_like(self.sums)

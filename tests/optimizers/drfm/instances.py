@@ -13,7 +13,7 @@ def problem(rates, node, *, capacity=10.0, nodes=None, variance=0.0, latency_s=N
     last = mean[0] if last is None else np.array(last, dtype=float)
     nodes = int(node.max(initial=-1)) + 1 if nodes is None else nodes
     latency_s = None if latency_s is None else np.array(latency_s, dtype=float)
-    return Problem(node, last, mean, np.full(mean.shape, float(variance)), capacity, nodes, last.copy(), latency_s)
+    return Problem(node, last, mean, np.full(mean.shape, float(variance)), capacity, nodes, latency_s)
 
 
 @st.composite

@@ -320,11 +320,11 @@ def all_assignments(posed, most):
     for choice in itertools.product(range(5), repeat=5):
         node = np.array(choice)
         if len(set(choice)) <= most and np.bincount(node, weights=posed.mean[0]).max() <= 10:
-            yield len(set(choice)), round(float((1 + posed.cost[node != posed.node] / 10).sum()), 9)
+            yield len(set(choice)), round(float((1 + posed.rate[node != posed.node] / 10).sum()), 9)
 
 
 def costs(posed, found):
-    return found.nodes, round(float((1 + posed.cost[found.redirected(posed)] / 10).sum()), 9)
+    return found.nodes, round(float((1 + posed.rate[found.redirected(posed)] / 10).sum()), 9)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -14,11 +14,11 @@ GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
     ("changes", "key"),
     [
         ({"rate": np.array([1.0, -1.0, 1.0])}, "rate[1]"),
+        ({"rate": np.ones(2)}, "rate"),
         ({"mean": np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 1.0]])}, "mean[1, 1]"),
         ({"mean": np.array([[1.0, 2.0, 3.0], [1.0, np.inf, 1.0]])}, "mean[1, 1]"),
         ({"mean": np.zeros((0, 3))}, "mean"),
         ({"variance": -np.ones((2, 3))}, "variance[0, 0]"),
-        ({"cost": np.ones(2)}, "cost"),
         ({"capacity": 0.0}, "capacity"),
         ({"capacity": float("nan")}, "capacity"),
         ({"node": np.array([0, 2, 0])}, "node"),
