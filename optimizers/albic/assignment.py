@@ -57,6 +57,12 @@ class Assignment:
         """Return the groups on a node, unordered."""
         return self._members[node]
 
+    def returnable(self) -> Ints:
+        """Return the groups whose move can be taken back: they are free, and their home stays."""
+        problem = self.problem
+        moved = np.flatnonzero((self.node != problem.home) & (problem.home >= 0) & ~problem.fixed)
+        return np.asarray(moved[problem.kept[problem.home[moved]]])
+
     def deviation(self) -> Floats:
         """Return how far each node is from the mean, points, shape (N,); 0 for removed ones."""
         problem = self.problem

@@ -125,8 +125,7 @@ def _give_back(assignment: Assignment) -> None:
     """Take back moves that the load distance does not need, the most expensive first."""
     problem = assignment.problem
     limit = assignment.distance() * (1 + 1e-12)
-    moved = np.flatnonzero((assignment.node != problem.home) & (problem.home >= 0) & ~problem.fixed)
-    moved = moved[problem.kept[problem.home[moved]]]
+    moved = assignment.returnable()
     for group in moved[np.argsort(-problem.price[moved], kind="stable")]:
         home, here = int(problem.home[group]), int(assignment.node[group])
         if not assignment.fits(np.array(group), np.array(home)):

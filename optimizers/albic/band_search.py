@@ -272,8 +272,7 @@ def _place(assignment: Assignment, node: Ints) -> None:
 def _take_back(search: BandSearch, rng: np.random.Generator) -> None:
     """Send some moved groups home: one of the worst node, and random others."""
     assignment, problem = search.assignment, search.assignment.problem
-    moved = np.flatnonzero((assignment.node != problem.home) & (problem.home >= 0) & ~problem.fixed)
-    moved = moved[problem.kept[problem.home[moved]]]
+    moved = assignment.returnable()
     if not len(moved):
         return
     worst = int(search.violation().argmax())
