@@ -1,8 +1,9 @@
 """What an evaluation and a reconciler pass cost as pipelines and days grow in number.
 
-The lakes come from :mod:`benchmarks.control_scale.lakes`; a scenario's name states its pipelines and days. Each
-evaluation opens its own handles, like an Airflow task, but all run in one process. Imports and Airflow's own work are
-not counted; the work of Great Expectations is. CPU is that of the process, all threads together.
+The lakes come from :mod:`benchmarks.control_scale.lakes`; a scenario's name states its pipelines and days. One process
+evaluates the pipelines in turn, keeps what it read of the lake like Millrace's evaluators, and finds what all drivers
+have written since. Imports and Airflow's own work are not counted; the work of Great Expectations is. CPU is that of
+the process, all threads together.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.control_scale.lakes import build
-from benchmarks.control_scale.live_writers import COMMITS, TUNER, names, spec
+from benchmarks.control_scale.lakes import build, later_commits
+from benchmarks.control_scale.live_writers import COMMITS, EVALUATION_S, TUNER, names, spec, write
 from benchmarks.record import Record, at_most, median
 from benchmarks.targets import Target, judged
-from millrace.control.collect import collect
 from millrace.control.guard_context import read_guard_context
 from millrace.control.loop import ControlLoop
 from millrace.control.quality import DataDocs, QualityGate
@@ -30,9 +31,7 @@ from millrace.control.spark_plant import SparkPlant
 from millrace.drivers.reconciler import Reconciler
 from millrace.environment.spark_env import submit_options
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.decisions import DecisionStore, new_decision_id
-from millrace.lake.memories import MemoryStore
-from millrace.lake.observations import ObservationStore
+from millrace.lake.decisions import new_decision_id
 from millrace.lake.storage import table_storage
 from millrace.lake.store import Lake
 from millrace.local.stack.progress import step
@@ -40,6 +39,7 @@ from millrace.model.decision import Reconfiguration
 from millrace.model.signals import Observation
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.tracker import MlflowTracker
+from millrace.wiring import MOST_FILES
 
 BENCH = "control_scale"
 LAKES = tuple((pipelines, days) for pipelines in (1, 10, 50) for days in (1, 7, 30))
@@ -50,6 +50,14 @@ LIMIT_S, GROWTH_LIMIT = 0.3, 1.2
 """CPU of an evaluation with fifty pipelines after a week; and CPU after a month divided by CPU after a day."""
 CPU, WALL, RECONCILE = "evaluation_cpu_s", "evaluation_s", "reconcile_s"
 TARGETS = (Target("p50_d7", "millrace", CPU, LIMIT_S),)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an evaluation cost: CPU seconds by part, and how long it took."""
+
+    parts: Mapping[str, float]
+    wall_s: float
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS) -> list[Record]:
             lake, now = Path(folder) / "lake", datetime.now(UTC)
             build(lake, pipelines, days, now)
             records += _stored(lake, scenario)
-            records += _measured(lake, scenario, now, QUICK_REPETITIONS if quick else REPETITIONS)
+            records += _measured(lake, scenario, pipelines, now, QUICK_REPETITIONS if quick else REPETITIONS)
     return judged([*records, *growth(records)], TARGETS)
 
 
@@ -104,29 +112,66 @@ def _stored(lake: Path, scenario: str) -> Iterator[Record]:
     yield Record(BENCH, scenario, "millrace", "lake, size", round(size_mb, 1), "MB")
 
 
-def _measured(lake: Path, scenario: str, now: datetime, repetitions: int) -> Iterator[Record]:
-    _evaluated(lake, now)  # imports, and the gate's first pages
-    looks, costs = list[Mapping[str, float]](), list[tuple[float, float]]()
-    for number in range(repetitions):
-        looks.append(_evaluated(lake, now))
-        costs.append(_evaluation(lake, now + timedelta(seconds=number)))
-    for figure in looks[0]:
-        yield _record(scenario, figure, [look[figure] for look in looks], "s CPU")
-    cpu, wall = zip(*costs, strict=True)
+def _measured(root: Path, scenario: str, pipelines: int, now: datetime, repetitions: int) -> Iterator[Record]:
+    """Evaluate the pipelines in turn in one process that keeps the lake, while their drivers write on."""
+    lake, every = Lake(root, MOST_FILES), names(pipelines)
+    moments = [now + timedelta(seconds=n * EVALUATION_S / pipelines) for n in range(pipelines + repetitions)]
+    writers = {table: later_commits(table, every, now, moments[-1]) for table in COMMITS}
+    costs = list[Cost]()
+    for name, before, at in zip(cycle(every), [now, *moments], moments, strict=False):
+        for table, commits in writers.items():
+            write(lake, table, [commit for commit in commits if before <= commit.time < at], lake.version(table))
+        costs.append(_evaluation(lake, root.parent / "gx", name, at))
+    steady = costs[pipelines:]  # until then, each pipeline is new to the process
+    for part in steady[0].parts:
+        yield _record(scenario, part, [cost.parts[part] for cost in steady], "s CPU")
+    cpu, wall = [sum(cost.parts.values()) for cost in steady], [cost.wall_s for cost in steady]
     for figure, values, unit in ((CPU, cpu, "s CPU"), (WALL, wall, "s")):
         yield replace(_record(scenario, figure, values, unit), value=round(float(np.quantile(values, 0.95)), 4))
-    yield _record(scenario, RECONCILE, [_reconciled(lake) for _ in range(repetitions)], "s")
+    yield _record(scenario, RECONCILE, [_reconciled(root) for _ in range(repetitions)], "s")
 
 
-def _evaluation(lake: Path, at: datetime) -> tuple[float, float]:
-    """Return CPU and wall time of a whole evaluation, including everything that it reads and records."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    _loop(lake, at).observe()
-    tables, asked = ControlTables(Lake(lake)), spec(names(1)[0])
-    MemoryStore(tables.lake).latest(asked.name, TUNER)
-    _decision_context(asked, tables, at)
-    _append(tables.lake, at)
-    return time.process_time() - cpu, time.perf_counter() - wall
+def _evaluation(lake: Lake, docs: Path, name: str, at: datetime) -> Cost:
+    """Return the cost of a whole evaluation, including everything that it reads and records."""
+    asked, tables, began, parts = spec(name), ControlTables(lake), time.perf_counter(), dict[str, float]()
+    gate = QualityGate(asked, tables, DataDocs(docs / name))
+    plant = SparkPlant(asked, tables, NoReconciler(), lambda: at)
+    loop = ControlLoop(asked, tables, gate, plant, {}, MlflowTracker(None), lambda: at)
+
+    def timed(part: str, work: Callable[[], Any]) -> Any:
+        cpu = time.process_time()
+        result = work()
+        parts[part] = time.process_time() - cpu
+        return result
+
+    found = timed("observe: gate, telemetry, observations", loop.observe)
+    if found.signals is None or found.signals.apps[0].capacity is None or len(found.signals.observations) < 20:
+        raise RuntimeError(f"the lake gives no signals: {found}")
+    if not timed("memory", lambda: tables.memories.latest(name, TUNER)):
+        raise RuntimeError("the lake has no memory")
+    timed("decisions, deployments, reconfigurations", lambda: _read_context(asked, tables, at))
+    timed("records", lambda: _append(tables, name, at))
+    return Cost(parts, time.perf_counter() - began)
+
+
+def _read_context(asked: PipelineSpec, tables: ControlTables, now: datetime) -> None:
+    tables.decisions.recorded(new_decision_id(now, asked.name))
+    in_use = tables.deployments.slots_in_use()
+    current = in_use.latest(asked.name)
+    if current is None:
+        raise RuntimeError("the lake has no Deployment")
+    read_guard_context(asked, tables, current, now, in_use.others(asked.name))
+
+
+def _append(tables: ControlTables, name: str, at: datetime) -> None:
+    last = tables.decisions.last(name)
+    if last is None:
+        raise RuntimeError("the lake has no Decision")
+    decision_id = new_decision_id(at, name)
+    point = Observation(name, 2, 950.0, 12.0, 30, at)
+    tables.observations.add(name, [point], "evaluations", int(at.timestamp()))
+    tables.memories.record(name, TUNER, decision_id, at, {"levels": [1.0] * 40})
+    tables.decisions.record(replace(last, decision_id=decision_id, time=at))
 
 
 def _reconciled(lake: Path) -> float:
@@ -136,65 +181,6 @@ def _reconciled(lake: Path) -> float:
     for deployment in tables.deployments.all_latest():
         Reconciler(spec(deployment.pipeline), tables, run, logs, options).problem()
     return time.perf_counter() - began
-
-
-def _evaluated(root: Path, now: datetime) -> Mapping[str, float]:
-    """Read everything that one evaluation reads, and return the CPU of each part."""
-    name = names(1)[0]
-    asked, lake = spec(name), Lake(root)  # observe
-    cursor, cursor_s = _cpu(lambda: DecisionStore(lake).cursor(name))
-    gate, gate_s = _cpu(
-        lambda: QualityGate(asked, ControlTables(lake), DataDocs(root.parent / "gx" / name)).check(cursor, now)
-    )
-    if not gate.passed:
-        raise RuntimeError(f"the gate refuses the lake: {gate.sentence}")
-    signals, signals_s = _cpu(lambda: collect(asked, ControlTables(lake), cursor, now))
-    if signals.apps[0].capacity is None or len(signals.observations) < 20:
-        raise RuntimeError("the lake gives no signals")
-    lake = Lake(root)  # decide
-    memory, memory_s = _cpu(lambda: MemoryStore(lake).latest(name, TUNER))
-    if not memory:
-        raise RuntimeError("the lake has no memory")
-    return {
-        "quality gate": gate_s,
-        "cursor": cursor_s,
-        "signals: telemetry and observations": signals_s,
-        "memory": memory_s,
-        "decisions, deployments, reconfigurations": _cpu(lambda: _decision_context(asked, ControlTables(lake), now))[1],
-    }
-
-
-def _decision_context(asked: PipelineSpec, tables: ControlTables, now: datetime) -> None:
-    tables.decisions.recorded(new_decision_id(now, asked.name))
-    in_use = tables.deployments.slots_in_use()
-    current = in_use.latest(asked.name)
-    if current is None:
-        raise RuntimeError("the lake has no Deployment")
-    read_guard_context(asked, tables, current, now, in_use.others(asked.name))
-
-
-def _loop(root: Path, now: datetime) -> ControlLoop:
-    asked, tables = spec(names(1)[0]), ControlTables(Lake(root))
-    gate = QualityGate(asked, tables, DataDocs(root.parent / "gx" / asked.name))
-    plant = SparkPlant(asked, tables, NoReconciler(), lambda: now)
-    return ControlLoop(asked, tables, gate, plant, {}, MlflowTracker(None), lambda: now)
-
-
-def _append(lake: Lake, at: datetime) -> None:
-    name = names(1)[0]
-    last = DecisionStore(lake).last(name)
-    if last is None:
-        raise RuntimeError("the lake has no Decision")
-    decision_id = new_decision_id(at, name)
-    point = Observation(name, 2, 950.0, 12.0, 30, at)
-    ObservationStore(lake).add(name, [point], "evaluations", int(at.timestamp()))
-    MemoryStore(lake).record(name, TUNER, decision_id, at, {"levels": [1.0] * 40})
-    DecisionStore(lake).record(replace(last, decision_id=decision_id, time=at))
-
-
-def _cpu(work: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.process_time()
-    return work(), time.process_time() - began
 
 
 def _record(scenario: str, figure: str, values: Sequence[float], unit: str) -> Record:

@@ -57,6 +57,18 @@ def build(root: Path, pipelines: int, days: int, now: datetime) -> None:
             done.result()
 
 
+def later_commits(table: str, pipelines: list[str], now: datetime, end: datetime) -> list[Commit]:
+    """Return what is written to a table of a lake after it was built.
+
+    Args:
+        table: Name of the table.
+        pipelines: All pipelines.
+        now: When :func:`build` ended the writing (UTC).
+        end: When the last commit is made (UTC).
+    """
+    return [commit for commit in COMMITS[table](pipelines, now - DAY, end) if commit.time > now]
+
+
 def _fill(root: str, table: str, pipelines: int, days: int, now: datetime) -> None:
     """Write one table of a lake."""
     lake, every, compacted = Lake(root), names(pipelines), now - timedelta(hours=1)

@@ -13,8 +13,9 @@ from typing import Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from millrace.lake.commits import append_rows, dated, is_conflict, is_stale
 from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake, append_rows, dated, is_conflict, is_stale, to_arrow
+from millrace.lake.store import Lake, to_arrow
 from millrace.lake.table_errors import unwritable
 from millrace.model.errors import Conflict
 

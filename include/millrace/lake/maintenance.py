@@ -12,9 +12,10 @@ from datetime import date, datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from millrace.lake.commits import PROPERTIES
 from millrace.lake.migration import migrate
 from millrace.lake.retention import expire
-from millrace.lake.store import PROPERTIES, Lake
+from millrace.lake.store import Lake
 from millrace.lake.table_errors import unwritable
 from millrace.model.errors import Conflict
 

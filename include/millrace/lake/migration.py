@@ -5,8 +5,9 @@ from __future__ import annotations
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
+from millrace.lake.commits import is_conflict
 from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake, check_version, is_conflict
+from millrace.lake.store import Lake, check_version
 from millrace.lake.table_errors import unwritable
 
 

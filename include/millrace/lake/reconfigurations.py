@@ -17,6 +17,7 @@ NEWEST_FIRST = """
     case when outcome in ('failed', 'circuit open') then 1 else 0 end desc, started desc
 """
 """Versions and generations only increase, whatever the clock does. The failure of a driver is its last row."""
+MOST_RECENT = 50
 PER_APP = 10
 """Newest entries per app in which the last one of each app is looked for."""
 BROKEN = {Outcome.FAILED: "driver_failed", Outcome.CIRCUIT_OPEN: "circuit_open"}
@@ -55,9 +56,18 @@ class ReconfigurationStore:
         rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
         return int(rows[0]["newest"] or 0) if rows else 0
 
-    def recent(self, pipeline: str, limit: int = 50, since: datetime | None = None) -> list[Reconfiguration]:
-        """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state."""
-        newer = f"and started >= {literal(since)}" if since else ""
+    def recent(self, pipeline: str, limit: int = MOST_RECENT, since: datetime | None = None) -> list[Reconfiguration]:
+        """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state.
+
+        Args:
+            pipeline: Name of the pipeline.
+            limit: Maximum number.
+            since: Only those that started at this time or later (UTC); None for all.
+        """
+        # the same text within an hour, so that the lake needs to run it only if the table has changed
+        hour = None if since is None else since.replace(minute=0, second=0, microsecond=0)
+        newer = "" if hour is None else f"and started >= {literal(hour)}"
+        few = f"limit {max(limit, MOST_RECENT)}" if hour is None else ""
         sql = f"""
             select * from (
                 select *, row_number() over (
@@ -65,9 +75,10 @@ class ReconfigurationStore:
                     order by ended is not null desc, time desc, achieved <> '{{}}' desc
                 ) as age
                 from reconfigurations where pipeline = {literal(pipeline)} {newer}
-            ) where age = 1 order by {NEWEST_FIRST} limit {int(limit)}
+            ) where age = 1 order by {NEWEST_FIRST} {few}
         """  # noqa: S608 - values pass through literal()
-        return [reconfiguration_from_row(row) for row in self.lake.rows(sql, TABLE)]
+        rows = [row for row in self.lake.rows(sql, TABLE) if since is None or row["started"] >= since]
+        return [reconfiguration_from_row(row) for row in rows[:limit]]
 
     def given_up(self, deployment: Deployment) -> Reconfiguration | None:
         """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""

@@ -15,9 +15,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from millrace.lake import decisions
+from millrace.lake.commits import PROPERTIES
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.deployments import DeploymentStore
-from millrace.lake.store import PROPERTIES, Lake, literal
+from millrace.lake.store import Lake, literal
 
 NEWEST_OF = {"control/memory": "optimizer", "control/observations": "operator, parallelism"}
 """Columns of which each combination's newest rows stay: an evaluation needs them whatever their age."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, QueryBuilder, Transaction, write_deltalake
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from millrace.lake.commits import append_rows, dated, is_committed, is_conflict, is_stale
 from millrace.lake.data_files import KEPT_FILES, DataFiles
 from millrace.lake.location import ESCAPE, Location
 from millrace.lake.log import DeltaLog
+from millrace.lake.query_results import QueryResults
 from millrace.lake.schemas import TABLES
 from millrace.lake.table_errors import unreadable, unwritable
 from millrace.lake.table_schema import TableSchema
@@ -24,12 +25,6 @@ from millrace.model.errors import Conflict, MillraceError
 
 VERSION, VERSION_PROPERTY = 1, "millrace.version"
 """Version of what the columns mean. A version that changes that sets the property of its tables; none has so far."""
-MAX_COMMIT_RETRIES = 50
-"""Appends of several writers conflict only in the log. Four in a tight loop reach deltalake's default of 15."""
-PROPERTIES = CommitProperties(max_commit_retries=MAX_COMMIT_RETRIES)
-"""For commits without application transactions."""
-HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""Cleaning would list the whole log at every append, so maintenance does it."""
 STALE_TRIES = 50
 """Attempts at an append, each with a fresh handle, if maintenance changes the table or deletes rows."""
 
@@ -62,6 +57,7 @@ class Lake:
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
         self._logs: dict[str, DeltaLog] = {}
+        self._results = QueryResults()
 
     def at(self, table: str) -> Location:
         """Return the location of ``table``.
@@ -145,7 +141,7 @@ class Lake:
         tries = 0
         while True:
             handle, tries = self._created(table), tries + 1
-            if _committed(handle, transactions or {}):
+            if is_committed(handle, transactions or {}):
                 return None
             try:
                 return append_rows(handle, data, marks)
@@ -165,19 +161,27 @@ class Lake:
         Raises:
             MillraceError: If a table cannot be read.
         """
-        builder = QueryBuilder()
-        for table in tables:
-            handle = self._existing(table)
-            if handle is None:
-                return pa.table({})
+        handles = {table: handle for table in tables if (handle := self._existing(table)) is not None}
+        if len(handles) < len(tables):
+            return pa.table({})
+        versions = tuple((table, handle.version()) for table, handle in handles.items())
+        result = self._results.get(sql, versions)
+        if result is None:
+            result = self._run(sql, handles)
+            self._results.keep(sql, versions, result)
+        return result
+
+    def _run(self, sql: str, handles: Mapping[str, DeltaTable]) -> pa.Table:
+        builder, tables = QueryBuilder(), ", ".join(handles)
+        for table, handle in handles.items():
             builder.register(table.rsplit("/", 1)[-1], handle)
         try:
             return pa.table(builder.execute(sql).read_all())
         except (OSError, DeltaError) as error:
-            raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
+            raise unreadable(f"{self.location}: {tables}", error) from error
         except Exception as error:
             if type(error) is Exception:  # how the query engine reports an unreadable data file
-                raise unreadable(f"{self.location}: {', '.join(tables)}", error) from error
+                raise unreadable(f"{self.location}: {tables}", error) from error
             raise
 
     def rows(self, sql: str, *tables: str) -> list[dict[str, Any]]:
@@ -201,6 +205,7 @@ class Lake:
             raise unreadable(f"{self.location}: {table}", error) from error
         check_version(handle)
         self._handles[table] = handle
+        self._results.clear()  # a table that was recreated counts its versions from 0 again
         return handle
 
     def _created(self, table: str) -> DeltaTable:
@@ -223,59 +228,6 @@ class Lake:
                 raise unwritable(location, error) from error
             self._handles[table] = handle
         return handle
-
-
-def dated(transactions: Mapping[str, int]) -> list[Transaction]:
-    """Return application transactions with their date: if a table forgets ids, those without a date stay."""
-    now_ms = int(time.time() * 1000)
-    return [Transaction(app_id, number, now_ms) for app_id, number in transactions.items()]
-
-
-def append_rows(handle: DeltaTable, rows: pa.Table, transactions: Sequence[Transaction]) -> int:
-    """Commit rows on a table's handle as it is and return the version; columns that the table lacks are added.
-
-    Args:
-        handle: The table.
-        rows: Rows; columns that only the table has are null.
-        transactions: Application transactions of the commit.
-
-    Raises:
-        CommitFailedError: If another writer committed one of ``transactions`` since the handle was read, or changed
-            the table's columns (:func:`is_stale`).
-        DeltaError: If the table cannot be written.
-    """
-    properties = CommitProperties(app_transactions=list(transactions) or None, max_commit_retries=MAX_COMMIT_RETRIES)
-    same = {field.name for field in handle.schema().fields} == set(rows.column_names)
-    mode = None if same else "merge"
-    write_deltalake(
-        handle,
-        rows,
-        mode="append",
-        schema_mode=mode,
-        commit_properties=properties,
-        post_commithook_properties=HOOKS,
-    )
-    return int(handle.version())
-
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a commit failed because another writer committed one of its application transactions."""
-    return isinstance(error, CommitFailedError) and "oncurrent transaction failed" in str(error)
-
-
-def is_stale(error: Exception) -> bool:
-    """Return whether a commit failed because the table's columns changed, or old rows were deleted.
-
-    It is worth a try with a fresh handle. deltalake assumes that every append has read the whole table.
-    """
-    reasons = ("etadata changed", "concurrent transaction deleted data")
-    return isinstance(error, CommitFailedError) and any(reason in str(error) for reason in reasons)
-
-
-def _committed(handle: DeltaTable, transactions: Mapping[str, int]) -> bool:
-    """Return whether any of the transactions was committed with its number or a higher one."""
-    last = ((handle.transaction_version(app_id), number) for app_id, number in transactions.items())
-    return any(committed is not None and committed >= number for committed, number in last)
 
 
 def literal(value: str | int | float | datetime) -> str:

@@ -32,7 +32,7 @@ class AppSection(Strict):
     args: tuple[str, ...] | None = Field(None, description="Arguments of the script")
     submit: dict[str, Any] | None = Field(
         None,
-        description="Keys of `submit` that differ from the top level; entries of `conf` and `env` that differ or are new",
+        description="Keys of `submit` that differ from the top level, and entries of `conf` and `env` that it changes",
     )
     slots: AppSlots | None = Field(None, description="Keys of `slots` that differ from the top level")
     executor: dict[Literal["cores", "memory_mb"], Annotated[int, Field(ge=1)]] | None = Field(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.lake.query_results import KEPT_RESULTS, LARGEST_BYTES, QueryResults
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import Lake, literal
 from millrace.model.errors import Conflict, MillraceError
@@ -180,6 +181,30 @@ def test_query_when_the_table_is_recreated_then_the_open_handle_follows(tmp_path
     assert lake.rows("select * from batches", BATCHES) == []
     lake.append(BATCHES, [row(2)])
     assert ids(lake) == [2]
+
+
+def test_query_is_run_again_only_if_a_table_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, run, runs = Lake(tmp_path), Lake._run, list[str]()
+    monkeypatch.setattr(Lake, "_run", lambda self, sql, handles: runs.append(sql) or run(self, sql, handles))
+    lake.append(BATCHES, [row(1)])
+    assert ids(lake) == ids(lake) == [1]
+    assert len(runs) == 1
+    Lake(tmp_path).append(BATCHES, [row(2)])
+    assert ids(lake) == [1, 2]
+    lake.append(BATCHES, [row(3)])
+    assert ids(lake) == ids(lake) == [1, 2, 3]
+    assert len(runs) == 3
+
+
+def test_large_results_and_the_oldest_results_are_not_kept() -> None:
+    results, small = QueryResults(), pa.table({"n": [1]})
+    results.keep("large", 1, pa.table({"text": ["x" * LARGEST_BYTES]}))
+    for number in range(KEPT_RESULTS + 1):
+        results.keep(str(number), 1, small)
+    assert results.get("large", 1) is None
+    assert results.get("0", 1) is None
+    assert results.get("1", 1) is small
+    assert results.get("1", 2) is None
 
 
 def test_lake_when_a_table_is_unknown_then_names_the_existing_ones(tmp_path: Path) -> None:

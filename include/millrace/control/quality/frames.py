@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.control.fleet_rows import HEARTBEAT
 from millrace.lake.pace import NEWEST_ROWS, TABLE, pace_s
@@ -15,6 +16,7 @@ from millrace.lake.rows_since import NewRows, expected_types
 from millrace.model.arrival import ArrivalBasis
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 QUERY = ["place", "query", "epoch"]
@@ -77,8 +79,6 @@ def batches_pace_s(since: NewRows) -> float:
 
 def newest_time(part: pa.Table, now: datetime) -> datetime | None:
     """Return the newest time of some rows that is not in the future; None if there is none."""
-    import pyarrow.compute as pc
-
     if "time" not in part.column_names or not pa.types.is_timestamp(part.schema.field("time").type):
         return None
     limit = pa.scalar(now + CLOCK_TOLERANCE, part.schema.field("time").type)
@@ -170,38 +170,41 @@ def _unread(frame: pd.DataFrame, before: pd.DataFrame) -> pd.Series[float]:
 def _flat(part: pa.Table) -> pd.DataFrame:
     nested = {"durations_ms", "operators", "date"}
     frame = _numbers(part, [c for c in part.column_names if c not in nested])
-    durations: list[dict[str, Any]] = [dict(d or ()) for d in part["durations_ms"].to_pylist()]
-    frame["duration_s"] = [_least([d.get("triggerExecution")]) / 1000.0 for d in durations]
-    frame["least_duration_ms"] = [_least(d.values()) for d in durations]
-    operators = [o or [] for o in part["operators"].to_pylist()]
+    durations = part["durations_ms"].cast(pa.list_(pa.struct({"key": pa.string(), "value": pa.int64()})))
+    frame["duration_s"] = _floats(pc.map_lookup(part["durations_ms"], "triggerExecution", "first")) / 1000.0
+    frame["least_duration_ms"] = _least(durations, "value")
     for name in OPERATOR_MEASURES:
-        frame[f"least_operator_{name}"] = [_least(o.get(name) for o in row) for row in operators]
+        frame[f"least_operator_{name}"] = _least(part["operators"], name)
     return frame
 
 
 def _numbers(part: pa.Table, columns: list[str]) -> pd.DataFrame:
     """Return columns as pandas: null numbers become NaN, and infinite or NaN values -inf, which no range allows."""
-    import numpy as np
     import pandas as pd
 
     frame = part.select(columns).to_pandas() if part.num_rows else pd.DataFrame(columns=columns)
     for name in columns:
-        column = part[name]
-        if pa.types.is_floating(column.type):
-            values = frame[name].to_numpy(dtype="float64")
-            known = ~column.combine_chunks().is_null().to_numpy(zero_copy_only=False)
-            frame[name] = np.where(known & ~np.isfinite(values), -np.inf, values)
-        elif pa.types.is_integer(column.type):
-            frame[name] = frame[name].astype("float64")
+        kind = part[name].type
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+            frame[name] = _floats(part[name])
     return frame
 
 
-def _least(values: Iterable[float | None]) -> float:
-    """Return the smallest of the known values: NaN if none is known, -inf if one is not finite."""
-    known = [v for v in values if v is not None]
-    if not known:
-        return math.nan
-    return float(min(known)) if all(math.isfinite(v) for v in known) else -math.inf
+def _floats(numbers: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return numbers as floats: NaN if null, -inf if not finite."""
+    import numpy as np
+
+    known = ~numbers.is_null().to_numpy()
+    values = numbers.to_numpy().astype("float64")
+    return np.where(known & ~np.isfinite(values), -np.inf, values)
+
+
+def _least(lists: pa.ChunkedArray, field: str) -> pd.Series[float]:
+    """Return the smallest value of a field in each list of structs: NaN if none is known, -inf if one is not finite."""
+    import pandas as pd
+
+    values = pd.Series(_floats(pc.struct_field(pc.list_flatten(lists), field)))
+    return values.groupby(pc.list_parent_indices(lists).to_numpy()).min().reindex(range(len(lists)))
 
 
 def _short(kind: str) -> str:

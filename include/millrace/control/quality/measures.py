@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from millrace.control.quality.expectations import Always, Between, Check, Required, Unique
@@ -42,9 +43,18 @@ def sound(parts: Sequence[Part]) -> bool:
         gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="larger", column_B="smaller", **within),
         gxe.ExpectColumnValuesToBeUnique(column="identity"),
     ]
-    rows = without_bars(gx.get_context(mode="ephemeral")).data_sources.pandas_default.read_dataframe(values)
+    rows = _any_frame().get_batch({"dataframe": values})
     suite = gx.ExpectationSuite(name="measures", expectations=expected)
     return bool(rows.validate(suite, result_format={"result_format": "BOOLEAN_ONLY"}).success)
+
+
+@cache
+def _any_frame() -> Any:
+    """Return a batch definition for frames; making it takes a quarter of the time of an evaluation's checks."""
+    import great_expectations as gx
+
+    source = without_bars(gx.get_context(mode="ephemeral")).data_sources.add_pandas("lake")
+    return source.add_dataframe_asset("measures").add_batch_definition_whole_dataframe("values")
 
 
 def measures(parts: Sequence[Part]) -> pd.DataFrame:
