@@ -40,7 +40,7 @@ VERSIONS_OF_A_FLEET = 30
 LAKE_VARIABLE = "MILLRACE_LAKE"
 MOST_FILES = 4096
 """Data files that a process keeps which evaluates many pipelines: about a hundred per pipeline."""
-_KEPT: list[Lake] = []
+_KEPT: list[ControlTables] = []
 RUNNER_VARIABLE = "MILLRACE_RUNNER"
 """Set if a runner owns the drivers (docker-compose.yaml): no one else starts or stops a driver."""
 
@@ -71,18 +71,19 @@ def lake() -> Lake:
     """
     from millrace.lake.store import Lake
 
-    return _KEPT[0] if _KEPT else Lake(lake_uri())
+    return _KEPT[0].lake if _KEPT else Lake(lake_uri())
 
 
 def keep_lake() -> Lake:
-    """Let :func:`lake` return the same handles from now on, and return them.
+    """Let :func:`lake` and :func:`control_tables` return the same objects from now on, and return the lake.
 
     A process that evaluates many pipelines then reads the tables' logs once for all of them.
     """
+    from millrace.lake.control_tables import ControlTables
     from millrace.lake.store import Lake
 
-    _KEPT[:] = [Lake(lake_uri(), most_files=MOST_FILES)]
-    return _KEPT[0]
+    _KEPT[:] = [ControlTables(Lake(lake_uri(), most_files=MOST_FILES))]
+    return _KEPT[0].lake
 
 
 def keep_days(what: str, default: int | None) -> int | None:
@@ -151,7 +152,7 @@ def control_tables() -> ControlTables:
     """Return the control tables of the lake."""
     from millrace.lake.control_tables import ControlTables
 
-    return ControlTables(lake())
+    return _KEPT[0] if _KEPT else ControlTables(lake())
 
 
 def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> ControlLoop:

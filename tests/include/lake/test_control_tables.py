@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from millrace.lake import memories
 from millrace.lake.decisions import DecisionStore, new_decision_id
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.memories import MemoryStore
@@ -139,6 +141,29 @@ def test_memory_is_the_newest_and_written_once_per_decision(lake: Lake) -> None:
     assert store.latest("delays", "conttune") == {"phase": "small"}
     assert store.latest("delays", "conttune", besides="d2") == {"phase": "big", "levels": [1, 2]}
     assert store.latest("delays", "albic") == {}
+
+
+def test_memory_is_searched_for_only_in_what_is_new(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, other, asked = MemoryStore(lake), MemoryStore(Lake(lake.location)), list[int]()
+    read = memories.read_recent
+    monkeypatch.setattr(memories, "read_recent", lambda of, query: asked.append(query.after) or read(of, query))
+    other.record("delays", "flow", "d1", NOW, {"looks": 1})
+    assert store.latest("delays", "flow") == {"looks": 1}
+    assert store.latest("delays", "batch_limits") == {}
+    other.record("delays", "flow", "d2", later(10), {"looks": 2})
+    assert store.latest("delays", "flow") == {"looks": 2}
+    assert store.latest("delays", "batch_limits") == {}
+    first = lake.version("control/memory") - 1
+    assert asked == [memories.NEVER, memories.NEVER, first, first]
+
+
+def test_memory_when_the_table_is_recreated_then_starts_over(lake: Lake) -> None:
+    store = MemoryStore(lake)
+    for number in range(3):
+        store.record("delays", "flow", f"d{number}", later(number), {"looks": number})
+    assert store.latest("delays", "flow") == {"looks": 2}
+    shutil.rmtree(lake.path("control/memory"))
+    assert store.latest("delays", "flow") == {}
 
 
 def test_observations_are_the_newest_of_each_level(lake: Lake) -> None:

@@ -1,7 +1,7 @@
-"""All checks as one frame with three expectations: Great Expectations is slow per expectation, not per row.
+"""All checks as one frame with two expectations: Great Expectations is slow per expectation, not per row.
 
-Each checked value is a row: the value with its limit, whether a required value is there, or a number that only one row
-may have. If anything is refused, each frame is judged again to name its rows.
+Each checked value is a row: the value with its limit (0 for a required value, which counts as -1 if it is missing), or
+a number that only one row may have. If anything is refused, each frame is judged again to name its rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from millrace.control.quality.expectations import Always, Between, Check, Requir
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = ("larger", "smaller", "given", "identity")
+COLUMNS = ("larger", "smaller", "identity")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ def sound(parts: Sequence[Part]) -> bool:
         return True
     within: Mapping[str, Any] = {"or_equal": True, "ignore_row_if": "either_value_is_missing"}
     expected = [
-        gxe.ExpectColumnValuesToNotBeNull(column="given"),
         gxe.ExpectColumnPairValuesAToBeGreaterThanB(column_A="larger", column_B="smaller", **within),
         gxe.ExpectColumnValuesToBeUnique(column="identity"),
     ]
@@ -61,8 +60,8 @@ def measures(parts: Sequence[Part]) -> pd.DataFrame:
     """Return one row per checked value.
 
     Returns:
-        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN), ``given`` (NaN if a required value is null)
-        and ``identity`` (NaN, or a number that rows with the same values share).
+        Columns ``larger`` and ``smaller`` (a value and its limit, or NaN) and ``identity`` (NaN, or a number that rows
+        with the same values share).
     """
     import numpy as np
     import pandas as pd
@@ -72,13 +71,10 @@ def measures(parts: Sequence[Part]) -> pd.DataFrame:
         first = sum(length for length, _ in columns_of)  # no two checks share numbers
         columns_of += [(len(part.frame), columns) for columns in _columns(part, first)]
     whole = {
-        name: np.concatenate([np.broadcast_to(c.get(name, _ELSE[name]), n) for n, c in columns_of] or [np.empty(0)])
+        name: np.concatenate([np.broadcast_to(c.get(name, np.nan), n) for n, c in columns_of] or [np.empty(0)])
         for name in COLUMNS
     }
     return pd.DataFrame(whole)
-
-
-_ELSE = {"larger": float("nan"), "smaller": float("nan"), "given": 1.0, "identity": float("nan")}
 
 
 def _columns(part: Part, first: int) -> Iterator[Mapping[str, Any]]:
@@ -87,7 +83,7 @@ def _columns(part: Part, first: int) -> Iterator[Mapping[str, Any]]:
     for place, check in enumerate(part.suite):
         match check:
             case Required():
-                yield {"given": np.where(part.frame[check.columns[0]].isna(), np.nan, 1.0)}
+                yield {"larger": np.where(part.frame[check.columns[0]].isna(), -1.0, 0.0), "smaller": 0.0}
             case Between():
                 yield from _within(part.frame[check.columns[0]], check.low, check.high)
             case Always():

@@ -122,9 +122,7 @@ def test_place_when_collocation_saves_load_then_corrected_counts_it() -> None:
     load = [24.0, 24.0, 24.0]
     edges = [(0, 1, 12.0)]
     given = problem([0, 1, 1], nodes=2, load=load, edges=edges, saved=1.0, budget=3, operator=[0, 1, 1])
-    literal, corrected = (
-        place(given, options=o) for o in (replace(CORRECTED, true_load=False), CORRECTED)
-    )
+    literal, corrected = (place(given, options=o) for o in (replace(CORRECTED, true_load=False), CORRECTED))
     assert given.distance(corrected.node) <= given.distance(literal.node)
     assert given.distance(corrected.node) == 0.0
     assert collocation(given, corrected.node) == 1.0
