@@ -19,6 +19,7 @@ from millrace_rivals.conttune.evaluation import JobEvaluation
 from millrace_rivals.conttune.state import JobMemory
 from millrace_rivals.conttune.surrogate import fit_curve
 from millrace_rivals.conttune.tuner import ContTune
+from millrace_rivals.messages import RivalReason
 
 EXPLOITED, EXPLORED = "acq", "lin"
 """The means of a Suggestion."""
@@ -42,7 +43,7 @@ class Watched:
         """Let the tuner decide, and record how."""
         self._begin[:] = self._begin or [signals.since.timestamp()]
         proposal, kept = self.inner.propose(signals, current, memory)
-        if proposal.changes and proposal.reason_code not in (Reason.BINARY_LIFTING, Reason.OUT_OF_BOUNDS):
+        if proposal.changes and proposal.reason_code not in (RivalReason.BINARY_LIFTING, Reason.OUT_OF_BOUNDS):
             at = signals.until.timestamp() - self._begin[0]
             self.choices.append((at, dict(self._made(signals, current, kept, proposal))))
         return proposal, kept

@@ -35,9 +35,10 @@ from millrace.model.signals import Signals
 from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
-from millrace.optimizers.conttune.messages import Reason, percent
-from millrace.optimizers.conttune.sizing import Choice, size_job
+from millrace.optimizers.conttune.messages import percent
 from millrace.optimizers.memory import mapping, number, whole
+from millrace_rivals.messages import RivalReason
+from millrace_rivals.sizing import Choice, size_job
 
 LEAST_SHARE = 1e-9
 """Least share of time that an operator's input ran: it keeps the factor of a step up finite."""
@@ -96,19 +97,19 @@ class Dhalion(BaseTuner[DhalionOptions]):
 
     def _up(self, operator: Operator, pressed: float, failed: Attempt | None) -> Choice:
         if failed is not None and failed.after > failed.before:
-            return _stay(operator, Reason.STEP_FAILED_BEFORE)
+            return _stay(operator, RivalReason.STEP_FAILED_BEFORE)
         factor = min(1 / max(1 - pressed, LEAST_SHARE), self.options.scale_up_max)
         target = math.ceil((operator.now or 1) * factor)
-        return _step(operator, target, Reason.BACKPRESSURE_STARTS_HERE, {"pressed": percent(pressed)})
+        return _step(operator, target, RivalReason.BACKPRESSURE_STARTS_HERE, {"pressed": percent(pressed)})
 
     def _down(self, operator: Operator, failed: Attempt | None, step: int) -> Choice:
         now = operator.now or 1
         target = max(1, min(now - step, math.floor(now * (1 - self.options.scale_down))))
         if failed is not None and failed.before > failed.after >= target:
-            return _stay(operator, Reason.STEP_FAILED_BEFORE)
+            return _stay(operator, RivalReason.STEP_FAILED_BEFORE)
         if target == now:
             return _stay(operator)
-        return _step(operator, target, Reason.IDLE_WITHOUT_BACKPRESSURE, {"busy": percent(operator.busy_ratio)})
+        return _step(operator, target, RivalReason.IDLE_WITHOUT_BACKPRESSURE, {"busy": percent(operator.busy_ratio)})
 
     def _is_idle(self, operator: Operator) -> bool:
         """Return whether an operator has too little to do; with a missing figure it counts as busy."""
@@ -117,11 +118,11 @@ class Dhalion(BaseTuner[DhalionOptions]):
         return operator.busy_ratio < self.options.idle_thr
 
 
-def _stay(operator: Operator, reason: Reason | None = None) -> Choice:
+def _stay(operator: Operator, reason: RivalReason | None = None) -> Choice:
     return Choice(operator, operator.now or 1, operator.rate, operator.ability, reason=reason)
 
 
-def _step(operator: Operator, target: int, reason: Reason, details: Mapping[str, str]) -> Choice:
+def _step(operator: Operator, target: int, reason: RivalReason, details: Mapping[str, str]) -> Choice:
     return Choice(operator, target, operator.rate, operator.ability, reason=reason, details=details)
 
 

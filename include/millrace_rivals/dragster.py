@@ -46,11 +46,12 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, number
-from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import items, mapping, whole
 from millrace.optimizers.memory import number as stored_number
 from millrace_rivals.carried_rates import carried_rates, measured_ratios
 from millrace_rivals.conttune.history import levels_by_operator
+from millrace_rivals.messages import RivalReason
+from millrace_rivals.sizing import Choice, size_job
 
 Array = NDArray[np.float64]
 
@@ -127,7 +128,7 @@ class Dragster(BaseTuner[DragsterOptions]):
         if target == now:
             return stay, memory
         expected, details = float(mean[target - 1]), {"aim": number(aim)}
-        return Choice(operator, target, rate, ability, expected, Reason.SADDLE_POINT, details), memory
+        return Choice(operator, target, rate, ability, expected, RivalReason.SADDLE_POINT, details), memory
 
     def _history(self, signals: Signals, operator: Operator) -> Points:
         levels = levels_by_operator(signals.observations, [operator], TOP_K, signals.until)[operator.name]

@@ -33,10 +33,11 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason
-from millrace.optimizers.conttune.sizing import Choice, hold_job, size_job
 from millrace_rivals.carried_rates import Rates, carried_rates, measured_ratios
 from millrace_rivals.conttune.algorithms import linear
 from millrace_rivals.last_step import LastStep
+from millrace_rivals.messages import RivalReason
+from millrace_rivals.sizing import Choice, hold_job, size_job
 
 
 class Ds2Options(Options):
@@ -77,7 +78,7 @@ class Ds2(BaseTuner[Ds2Options]):
         rates = {o.name: rate for o in job.sizable if (rate := lambda_in[o.id]) is not None and math.isfinite(rate)}
         step = LastStep.read(memory.get("step")) if self.options.stop_rule else None
         if step is not None and self._suffices(job, step, rates):
-            return [hold_job(job, Reason.STEP_SUFFICED, signals.bounds)], memory
+            return [hold_job(job, RivalReason.STEP_SUFFICED, signals.bounds)], memory
         choices = [self._choose(operator, rates.get(operator.name), signals.bounds) for operator in job.sizable]
         sizings = size_job(job, choices, signals.bounds, self.options.decision_thr)
         if not self.options.stop_rule or not any(sizing.changes for sizing in sizings):

@@ -25,9 +25,10 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason
-from millrace.optimizers.conttune.sizing import Choice, size_job
 from millrace.optimizers.memory import whole
 from millrace_rivals.carried_rates import carried_rates, measured_ratios
+from millrace_rivals.messages import RivalReason
+from millrace_rivals.sizing import Choice, size_job
 
 
 class RandomSearchOptions(Options):
@@ -76,4 +77,4 @@ class RandomSearch(BaseTuner[RandomSearchOptions]):
         target = dice.choice(levels)
         while target == now and len(levels) > 1:
             target = dice.choice(levels)
-        return Choice(operator, target, rate, ability, reason=Reason.RANDOM_TRIAL)
+        return Choice(operator, target, rate, ability, reason=RivalReason.RANDOM_TRIAL)

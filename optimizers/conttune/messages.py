@@ -13,7 +13,6 @@ class Reason(StrEnum):
     """Why a tuner proposes a step or a hold."""
 
     # steps up
-    BINARY_LIFTING = "binary_lifting"
     UNDER_PROVISIONED = "under_provisioned"
     UTILISATION_ABOVE_TARGET = "utilisation_above_target"
     LATENCY_GOAL = "latency_goal"
@@ -26,11 +25,6 @@ class Reason(StrEnum):
     NEARLY_EMPTY = "nearly_empty"
     # either way
     OUT_OF_BOUNDS = "out_of_bounds"
-    # steps of the baselines
-    BACKPRESSURE_STARTS_HERE = "backpressure_starts_here"
-    IDLE_WITHOUT_BACKPRESSURE = "idle_without_backpressure"
-    RANDOM_TRIAL = "random_trial"
-    SADDLE_POINT = "saddle_point"
     # holds: nothing to do
     WELL_PROVISIONED = "well_provisioned"
     DRAINING = "draining"
@@ -39,15 +33,10 @@ class Reason(StrEnum):
     NO_SAFE_LOWER_LEVEL = "no_safe_lower_level"
     DOES_NOT_PAY = "does_not_pay"
     AT_MINIMUM = "at_minimum"
-    BELOW_DECISION_THRESHOLD = "below_decision_threshold"
-    STEP_SUFFICED = "step_sufficed"
-    STEP_FAILED_BEFORE = "step_failed_before"
     # holds: more is needed, but
     AT_MAXIMUM = "at_maximum"
     BATCH_LIMIT_AT_MAXIMUM = "batch_limit_at_maximum"
     BATCHES_FULL_AT_MAXIMUM = "batches_full_at_maximum"
-    LIFTING_EXHAUSTED = "lifting_exhausted"
-    NO_HIGHER_LEVEL = "no_higher_level"
     SOURCE_SPLITS = "source_splits"
     TOO_FEW_TASKS = "too_few_tasks"
     INEFFECTIVE_SCALING = "ineffective_scaling"
@@ -68,77 +57,63 @@ class Reason(StrEnum):
     BACKLOG_UNKNOWN = "backlog_unknown"
     CAPACITY_UNKNOWN = "capacity_unknown"
     LEVEL_NOT_PROVEN = "level_not_proven"
-    STATE_UNKNOWN = "state_unknown"
     OPERATOR_VANISHED = "operator_vanished"
     WITH_OTHERS = "with_others"
     BUDGET = "budget"
     BUDGET_UNMEASURED = "budget_unmeasured"
 
 
-_ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
+ARRIVES = "{arrives}, and {now} can sustain {ability_now} rows/s"
 _THEN = "{then} can sustain {ability} rows/s ({utilisation} % used)."
 ENOUGH = "No change needed."
 NEARLY_ENOUGH = "That is within the error of the measurement, so nothing changes."
-_MAXIMUM = "{max_key} allows no more than {high}; raise it to scale up."
+MAXIMUM = "{max_key} allows no more than {high}; raise it to scale up."
 
 MESSAGES: Mapping[Reason, str] = {
-    Reason.BINARY_LIFTING: "{now} cannot keep up, and backpressure hides the arrival rate. Trying {then}.",
-    Reason.UNDER_PROVISIONED: f"{_ARRIVES}. {_THEN}",
+    Reason.UNDER_PROVISIONED: f"{ARRIVES}. {_THEN}",
     Reason.UTILISATION_ABOVE_TARGET: "{arrives}, more than {target} % of the {ability_now} rows/s that {now} can "
     f"sustain. {_THEN}",
     Reason.LATENCY_GOAL: "{arrives}, but {now} can sustain only {ability_now} rows/s without rows waiting longer than "
     f"{{max_lag}} s. {_THEN}",
     Reason.BATCH_LIMIT: "{arrives}. With at most {batch_rows} rows per batch, {now} can sustain only {ability_now} "
     f"rows/s; {_THEN}",
-    Reason.BURSTS: f"{_ARRIVES}, which is too little for the recurring bursts. {_THEN}",
+    Reason.BURSTS: f"{ARRIVES}, which is too little for the recurring bursts. {_THEN}",
     Reason.BATCHES_FULL: "{arrives}, and {now} had no idle time. Trying {then} to find the true arrival rate.",
-    Reason.BACKLOG_TO_DRAIN: f"{_ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
+    Reason.BACKLOG_TO_DRAIN: f"{ARRIVES}, but {{waiting}} rows wait and {{now}} can {{drains_now}}. {{then}} can "
     "sustain {ability} rows/s and {drains} (goal: {catch_up} s).",
-    Reason.OVER_PROVISIONED: f"Only {_ARRIVES}. {_THEN}{{pays}}",
+    Reason.OVER_PROVISIONED: f"Only {ARRIVES}. {_THEN}{{pays}}",
     Reason.NEARLY_EMPTY: "{arrives}: batches have had almost no rows for {evaluations} evaluations. With {then}, rows "
     "wait {longest_wait} s at most (goal: {max_lag} s).",
     Reason.OUT_OF_BOUNDS: "The deployment has {now}; allowed are {low} ({min_key}) to {high} ({max_key}). Changing "
     "to {then}, whatever the load.",
-    Reason.BACKPRESSURE_STARTS_HERE: "{now} backpressured the upstream {pressed} % of the time. Changing to {then}.",
-    Reason.IDLE_WITHOUT_BACKPRESSURE: "{now} had no backpressure and only {busy} % busy time. Changing to {then}.",
-    Reason.RANDOM_TRIAL: f"{_ARRIVES}. The smallest size that is enough is not known yet; trying {{then}}, chosen at "
-    "random.",
-    Reason.SADDLE_POINT: f"{_ARRIVES}. Changing to {{then}} to process {{aim}} rows/s: the arrival rate plus a "
-    "surcharge for the rows missed so far.",
-    Reason.WELL_PROVISIONED: f"{_ARRIVES} ({{utilisation_now}} % used). {{verdict}}",
-    Reason.DRAINING: f"{_ARRIVES}, but {{waiting}} rows still wait and {{now}} can {{drains_now}}. No scale-down until "
+    Reason.WELL_PROVISIONED: f"{ARRIVES} ({{utilisation_now}} % used). {{verdict}}",
+    Reason.DRAINING: f"{ARRIVES}, but {{waiting}} rows still wait and {{now}} can {{drains_now}}. No scale-down until "
     "the backlog is gone.",
-    Reason.WINDOW_HALF_OLD: f"{_ARRIVES}, but the arrival rate changed late in the period. Waiting for the next "
+    Reason.WINDOW_HALF_OLD: f"{ARRIVES}, but the arrival rate changed late in the period. Waiting for the next "
     "evaluation to measure the new rate.",
-    Reason.SLACK_TOO_SMALL: f"{_ARRIVES}. A scale-down would free less than the required {{slack}} %.",
-    Reason.NO_SAFE_LOWER_LEVEL: f"{_ARRIVES}. Fewer might not keep up.",
-    Reason.DOES_NOT_PAY: f"{_ARRIVES}. {{lower}} would be enough, but would save only about {{saved}} slot-seconds "
+    Reason.SLACK_TOO_SMALL: f"{ARRIVES}. A scale-down would free less than the required {{slack}} %.",
+    Reason.NO_SAFE_LOWER_LEVEL: f"{ARRIVES}. Fewer might not keep up.",
+    Reason.DOES_NOT_PAY: f"{ARRIVES}. {{lower}} would be enough, but would save only about {{saved}} slot-seconds "
     "until the next rise; scaling down and up again costs {cost}.",
-    Reason.AT_MINIMUM: f"{_ARRIVES}. Fewer are not allowed ({{min_key}}: {{low}}).",
-    Reason.BELOW_DECISION_THRESHOLD: f"{_ARRIVES}. The proposed change of size is less than {{threshold}} %, which is "
-    "too small to act on.",
-    Reason.STEP_SUFFICED: f"{_ARRIVES}. The last step was enough, and the load has not changed since.",
-    Reason.STEP_FAILED_BEFORE: f"{_ARRIVES}. Not repeating a step that failed at this load before.",
-    Reason.AT_MAXIMUM: f"{_ARRIVES}, but {_MAXIMUM}",
+    Reason.AT_MINIMUM: f"{ARRIVES}. Fewer are not allowed ({{min_key}}: {{low}}).",
+    Reason.AT_MAXIMUM: f"{ARRIVES}, but {MAXIMUM}",
     Reason.BATCH_LIMIT_AT_MAXIMUM: "{arrives}. With at most {batch_rows} rows per batch, {now} can sustain only "
-    f"{{ability_now}} rows/s, but {_MAXIMUM}",
-    Reason.BATCHES_FULL_AT_MAXIMUM: f"{{arrives}}, and {{now}} had no idle time, but {_MAXIMUM}",
-    Reason.NO_HIGHER_LEVEL: f"{_ARRIVES}. They are busy, but the model suggests no larger size.",
-    Reason.LIFTING_EXHAUSTED: f"{{now}} cannot keep up, but {_MAXIMUM}",
+    f"{{ability_now}} rows/s, but {MAXIMUM}",
+    Reason.BATCHES_FULL_AT_MAXIMUM: f"{{arrives}}, and {{now}} had no idle time, but {MAXIMUM}",
     Reason.SOURCE_SPLITS: "Only {ran} of {now} had work, because the source offers too few splits per batch. More "
     "slots cannot help.",
     Reason.TOO_FEW_TASKS: "Only {ran} of {now} had work, because the stages have too few tasks. More slots "
     "cannot help.",
-    Reason.INEFFECTIVE_SCALING: f"{_ARRIVES}. Beyond {{ceiling}}, more slots were measured to add no throughput.",
-    Reason.NO_ROOM: f"{_ARRIVES}. More executors were requested; the cluster has not granted them yet.",
-    Reason.LATENCY_UNATTAINABLE: f"{_ARRIVES}. More slots cannot keep the wait of a row below {{max_lag}} s.",
-    Reason.HELD_BY_TRIGGER: f"{_ARRIVES}, but full batches wait for the trigger of {{trigger}} s while {{held}} rows "
+    Reason.INEFFECTIVE_SCALING: f"{ARRIVES}. Beyond {{ceiling}}, more slots were measured to add no throughput.",
+    Reason.NO_ROOM: f"{ARRIVES}. More executors were requested; the cluster has not granted them yet.",
+    Reason.LATENCY_UNATTAINABLE: f"{ARRIVES}. More slots cannot keep the wait of a row below {{max_lag}} s.",
+    Reason.HELD_BY_TRIGGER: f"{ARRIVES}, but full batches wait for the trigger of {{trigger}} s while {{held}} rows "
     "exceed the source's read limit. Raise the limit or shorten the trigger; more slots cannot help.",
     Reason.PLACEMENT_FIRST: "{arrives}, but {now} can sustain only {measured} rows/s now. No slots are added: {cause}. "
     "{now} can then sustain {ability_now} rows/s ({utilisation_now} % used).",
-    Reason.PARTITIONS_UNKNOWN: f"{_ARRIVES}. No slots are added until state partitions are measured: moving some of "
+    Reason.PARTITIONS_UNKNOWN: f"{ARRIVES}. No slots are added until state partitions are measured: moving some of "
     "them might be enough.",
-    Reason.CANNOT_BALANCE: f"{_ARRIVES}. {{lower}} would be enough for such a rate, but {{cause}}.",
+    Reason.CANNOT_BALANCE: f"{ARRIVES}. {{lower}} would be enough for such a rate, but {{cause}}.",
     Reason.NO_APP: "{app} is not an app of the deployment. No decision.",
     Reason.STOPPED: "{app} is stopped. No decision.",
     Reason.SETTLING: "{app} is still settling after its last change. No decision until enough batches have run.",
@@ -148,9 +123,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.RATE_UNKNOWN: "{app}: the arrival rate is unknown. No decision.",
     Reason.BACKLOG_UNKNOWN: "{app}: the backlog is unknown. No decision.",
     Reason.CAPACITY_UNKNOWN: "{app}: throughput has not been measured yet. No decision.",
-    Reason.LEVEL_NOT_PROVEN: f"{_ARRIVES}, according to earlier figures. No scale-down to a size smaller than any "
+    Reason.LEVEL_NOT_PROVEN: f"{ARRIVES}, according to earlier figures. No scale-down to a size smaller than any "
     "measured so far until the present size is measured.",
-    Reason.STATE_UNKNOWN: "{app}: the metrics do not show how busy it is or whether it keeps up. No decision.",
     Reason.WITH_OTHERS: "{app}: {rate} rows/s have to be processed, and {now} would be too few at {more} % more. It "
     "gets {then} together with the apps that it is connected to.",
     Reason.BUDGET: "{app} needs {wanted} slots and gets {then}: {key} leaves {budget} for this pipeline, which "

@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.messages import Reason
 from millrace.optimizers.conttune.observed_levels import Level, nearest, training_columns
-from millrace.optimizers.conttune.sizing import Choice, utilisation
+from millrace.optimizers.conttune.sizing import utilisation
 from millrace_rivals.conttune.algorithms import cei, d_nearest, lift, linear, safe, suggest
 from millrace_rivals.conttune.evaluation import JobEvaluation
 from millrace_rivals.conttune.state import JobState
 from millrace_rivals.conttune.surrogate import PaperCurve, fit_curve
+from millrace_rivals.messages import AnyReason, RivalReason
+from millrace_rivals.sizing import Choice
 
 
 def run_big(evaluation: JobEvaluation) -> tuple[Mapping[str, int], int]:
@@ -34,13 +36,13 @@ def run_small(evaluation: JobEvaluation) -> Sequence[Choice]:
     return [_choose(evaluation, operator) for operator in evaluation.job.sizable]
 
 
-def why_rest(evaluation: JobEvaluation) -> Reason | None:
+def why_rest(evaluation: JobEvaluation) -> AnyReason | None:
     """Return why the stop rule leaves a job alone; None if it does not."""
     if not evaluation.options.stop_rule or evaluation.state is JobState.UNDER:
         return None
     step = evaluation.memory.step
     if step is not None and step.holds(evaluation.p_now, evaluation.required_by_name, evaluation.options.slack):
-        return Reason.STEP_SUFFICED
+        return RivalReason.STEP_SUFFICED
     slack = any(_has_slack(evaluation, operator) for operator in evaluation.job.sizable)
     return None if slack else Reason.SLACK_TOO_SMALL
 

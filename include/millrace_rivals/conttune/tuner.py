@@ -15,13 +15,15 @@ from millrace.model.signals import Signals
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job
 from millrace.optimizers.conttune.messages import Reason, percent
-from millrace.optimizers.conttune.sizing import Sizing, hold_job, size_job, size_operator
+from millrace.optimizers.conttune.sizing import Sizing
 from millrace_rivals.conttune.evaluation import JobEvaluation
 from millrace_rivals.conttune.options import ContTuneOptions
 from millrace_rivals.conttune.phases import is_too_little, run_big, run_small, why_rest
 from millrace_rivals.conttune.state import BIG, IDLE, JobMemory, JobState, is_backpressured, update_ratios
 from millrace_rivals.conttune.surrogate import fit
 from millrace_rivals.last_step import LastStep
+from millrace_rivals.messages import AnyReason, RivalReason
+from millrace_rivals.sizing import hold_job, size_job, size_operator
 
 
 class ContTune(BaseTuner[ContTuneOptions]):
@@ -56,8 +58,8 @@ def _big(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
     levels, p_max = run_big(evaluation)
     to_lift = [operator for operator in job.sizable if levels[operator.name] != operator.now]
     if not to_lift:
-        return [hold_job(job, Reason.LIFTING_EXHAUSTED, bounds)], evaluation.memory
-    sizings = [size_operator(o, levels[o.name], Reason.BINARY_LIFTING, bounds) for o in to_lift]
+        return [hold_job(job, RivalReason.LIFTING_EXHAUSTED, bounds)], evaluation.memory
+    sizings = [size_operator(o, levels[o.name], RivalReason.BINARY_LIFTING, bounds) for o in to_lift]
     return sizings, replace(evaluation.memory, p_max=p_max, phase=BIG)
 
 
@@ -65,7 +67,7 @@ def _small(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
     job, bounds, options, state = evaluation.job, evaluation.bounds, evaluation.options, evaluation.state
     memory = replace(evaluation.memory, phase=IDLE)
     if state is JobState.UNKNOWN:
-        return [hold_job(job, Reason.STATE_UNKNOWN, bounds)], evaluation.memory
+        return [hold_job(job, RivalReason.STATE_UNKNOWN, bounds)], evaluation.memory
     if options.small == "none" or (state is JobState.NORMAL and evaluation.memory.phase != BIG):
         return [hold_job(job, _why_stay(evaluation), bounds)], memory
     slack = percent(options.slack)
@@ -83,9 +85,9 @@ def _small(evaluation: JobEvaluation) -> tuple[Sequence[Sizing], JobMemory]:
     return sizings, memory
 
 
-def _why_stay(evaluation: JobEvaluation) -> Reason:
+def _why_stay(evaluation: JobEvaluation) -> AnyReason:
     """Return why a job stays although nothing prevents a change."""
     if evaluation.state is not JobState.UNDER:
         return Reason.WELL_PROVISIONED
     highest = all(p >= evaluation.bounds.max_slots for p in evaluation.p_now.values())
-    return Reason.AT_MAXIMUM if highest else Reason.NO_HIGHER_LEVEL
+    return Reason.AT_MAXIMUM if highest else RivalReason.NO_HIGHER_LEVEL

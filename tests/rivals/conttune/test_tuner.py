@@ -12,8 +12,9 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.objective import Bounds
 from millrace.model.signals import AppSignals, Capacity
 from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, observed, signals, target
-from millrace.optimizers.conttune.messages import MESSAGES, Reason
+from millrace.optimizers.conttune import messages as shared
 from millrace.optimizers.registry import create
+from millrace_rivals.messages import MESSAGES, RivalReason
 
 POWER = {p: 100.0 * p**0.9 for p in range(1, 9)}
 
@@ -269,7 +270,7 @@ def test_sentence_when_down_then_reads_naturally() -> None:
 
 
 def test_sentences_cover_every_reason() -> None:
-    assert set(MESSAGES) == set(Reason)
-    for reason, text in MESSAGES.items():
+    assert set(MESSAGES) == set(RivalReason)
+    for reason, text in [*shared.MESSAGES.items(), *MESSAGES.items()]:
         assert re.fullmatch(r"[a-z_]+", reason.value)
         assert re.search(r"(\.|\. \{verdict\}|\.\{pays\})$", text), reason

@@ -6,7 +6,8 @@ from millrace.model.objective import Bounds
 from millrace.optimizers.conformance.builders import dag_signals, deployment, edges, operator, source
 from millrace.optimizers.conttune.job_graph import Job, build_job
 from millrace.optimizers.conttune.messages import Reason
-from millrace.optimizers.conttune.sizing import Choice, hold_job, is_worthwhile, size_job
+from millrace_rivals.messages import RivalReason
+from millrace_rivals.sizing import Choice, hold_job, is_worthwhile, size_job
 
 BOUNDS = Bounds(1, 8)
 
@@ -56,7 +57,7 @@ def test_decided_when_operators_have_reasons_to_stay_then_reports_each() -> None
 
 def test_no_change_is_a_hold_with_the_requested_reason() -> None:
     whole = two()
-    (found,) = size_job(whole, choices(whole, 4, 4), BOUNDS, otherwise=Reason.NO_HIGHER_LEVEL)
+    (found,) = size_job(whole, choices(whole, 4, 4), BOUNDS, otherwise=RivalReason.NO_HIGHER_LEVEL)
     assert (found.changes, found.reason) == (False, "no_higher_level")
 
 
