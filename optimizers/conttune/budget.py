@@ -26,13 +26,10 @@ Reference: own.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-
-from millrace.model.errors import MillraceError
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,6 @@ class Claim:
         low: Fewest slots, >= 0.
         high: Most slots that it may use, >= ``low``: its wanted slots, or ``slots.max``.
         step: Distance between allowed levels, >= 1: the levels are ``low``, ``low + step``, ... up to ``high``.
-
-    Raises:
-        MillraceError: A number is outside its range.
     """
 
     app: str
@@ -58,17 +52,6 @@ class Claim:
     low: int
     high: int
     step: int = 1
-
-    def __post_init__(self) -> None:
-        remedy = "Measure the app again, or correct its slots."
-        for key, value, allowed, valid in (
-            ("need", self.need, "a finite number >= 0", 0 <= self.need < math.inf),
-            ("slots.min", self.low, ">= 0", self.low >= 0),
-            ("slots.max", self.high, f">= {self.low}", self.high >= self.low),
-            ("step", self.step, ">= 1", self.step >= 1),
-        ):
-            if not valid:
-                raise MillraceError(f"{self.app}.{key}", value, allowed, remedy)
 
     @property
     def levels(self) -> range:
@@ -91,14 +74,7 @@ def share_budget(claims: Sequence[Claim], budget: int) -> Mapping[str, int]:
     Args:
         claims: One per app, in any order.
         budget: Slots that the apps may use together, >= the sum of ``low``.
-
-    Raises:
-        MillraceError: The budget is less than the apps' fewest slots.
     """
-    lowest = sum(claim.low for claim in claims)
-    if budget < lowest:
-        allowed = f">= {lowest}, the fewest slots of {', '.join(claim.app for claim in claims)}"
-        raise MillraceError("budget.slots", budget, allowed, "Raise the budget, or lower slots.min of an app.")
     curves = [(claim, claim.shares()) for claim in claims]
     reachable = min((shares[-1] for _, shares in curves), default=0.0)
     candidates = sorted({share for _, shares in curves for share in shares if share <= reachable})

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from millrace.model.errors import MillraceError
 from millrace.optimizers.conttune.budget import Claim, share_budget, sustained_share
 from tests.examples import examples
 
@@ -194,27 +193,3 @@ def test_level_that_measured_less_than_a_lower_one_counts_as_the_lower_one(worse
 
 def test_no_apps_need_no_slots() -> None:
     assert (share_budget([], 0), sustained_share([], {})) == ({}, 1.0)
-
-
-def test_budget_below_the_fewest_slots_is_an_error() -> None:
-    with pytest.raises(MillraceError) as error:
-        share_budget(CHAIN, 2)
-    assert (error.value.key, error.value.value) == ("budget.slots", 2)
-    assert ">= 3, the fewest slots of clean, enrich, delays" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("changed", "key"),
-    [
-        ({"need": math.nan}, "app.need"),
-        ({"need": math.inf}, "app.need"),
-        ({"need": -1.0}, "app.need"),
-        ({"low": -1}, "app.slots.min"),
-        ({"high": 0}, "app.slots.max"),
-        ({"step": 0}, "app.step"),
-    ],
-)
-def test_impossible_claim_is_an_error(changed: dict[str, float], key: str) -> None:
-    with pytest.raises(MillraceError) as error:
-        Claim(**{"app": "app", "need": 1.0, "throughput": float, "low": 1, "high": 2, **changed})
-    assert error.value.key == key
