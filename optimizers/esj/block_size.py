@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import math
 
-from millrace.optimizers.api import MillraceError
 from millrace.optimizers.esj.options import EsjOptions
 
 
@@ -67,17 +66,7 @@ def block_size(held: float, capacity: int, alpha: float, method: str = "optimum"
         capacity: W, >= 2.
         alpha: (0, 0.8).
         method: ``optimum`` or ``literal``.
-
-    Raises:
-        MillraceError: If a value is out of range.
     """
-    for key, value, ok, allowed in (
-        ("join.held", held, 0 <= held < math.inf, "a number >= 0"),
-        ("join.capacity", capacity, 2 <= capacity < math.inf, "a whole number >= 2"),
-        ("join.options.alpha", alpha, 0 < alpha < 0.8, "a number in (0, 0.8)"),
-    ):
-        if not ok:
-            raise MillraceError(key, value, allowed, "Set an allowed value.")
     return (_optimum if method == "optimum" else _literal)(held, capacity, alpha)
 
 
