@@ -39,34 +39,18 @@ from millrace.optimizers.esj.timers import ThresholdTimers
 SLOTS_FROM, SLOTS_TO = "slots_from", "slots_to"
 
 
-def initial_workers(rate: float, window_s: float, capacity: int, target: float) -> int:
-    """Return M, the workers that a join starts with, >= 1.
-
-    Args:
-        rate: E(w), tuples per second of event time, >= 0.
-        window_s: phi, seconds of event time, >= 0.
-        capacity: W, >= 1.
-        target: tau1, (0, 1].
-    """
-    return _workers(_exact(rate) * _exact(window_s), capacity, target)
-
-
-def workers_for(tuples: float, capacity: int, target: float) -> int:
-    """Return the fewest workers that keep this many tuples at or below the target, >= 1.
+def workers_for(tuples: float | Fraction, capacity: int, target: float) -> int:
+    """Return M, the fewest workers that keep this many tuples at or below the target, >= 1.
 
     Args:
         tuples: Tuples of the whole window, >= 0.
         capacity: W, >= 1.
         target: tau1, (0, 1].
     """
-    return _workers(_exact(tuples), capacity, target)
+    return max(1, math.ceil(_exact(tuples) / (_exact(capacity) * _exact(target))))
 
 
-def _workers(tuples: Fraction, capacity: int, target: float) -> int:
-    return max(1, math.ceil(tuples / (_exact(capacity) * _exact(target))))
-
-
-def _exact(value: float) -> Fraction:
+def _exact(value: float | Fraction) -> Fraction:
     """Return a number exactly as written: 0.3 is three tenths, not the nearest binary fraction."""
     return Fraction(str(value))
 
@@ -75,7 +59,8 @@ def start_workers(policy: JoinPolicy) -> int:
     """Return M within the policy's bounds: the workers that a join starts with and never goes below."""
     if policy.expected_rows_per_s is None:
         return policy.workers.min
-    wanted = initial_workers(policy.expected_rows_per_s, policy.window_s, policy.capacity, policy.options.tau1)
+    tuples = _exact(policy.expected_rows_per_s) * _exact(policy.window_s)
+    wanted = workers_for(tuples, policy.capacity, policy.options.tau1)
     return min(policy.workers.max, max(policy.workers.min, wanted))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millrace.model.objective import Bounds
 from millrace.optimizers.esj.options import JoinPolicy
-from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, initial_workers, start_workers, workers_for
+from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, start_workers, workers_for
 
 
 @pytest.mark.parametrize(
@@ -28,28 +28,29 @@ from millrace.optimizers.esj.workers import RaisedSlots, choose_slots, initial_w
 def test_workers_when_the_quotient_is_whole_then_it_is_exact(
     rate: float, window_s: float, capacity: int, target: float, workers: int
 ) -> None:
-    assert initial_workers(rate, window_s, capacity, target) == workers
+    assert workers_for(Fraction(str(rate)) * Fraction(str(window_s)), capacity, target) == workers
 
 
 @given(st.decimals(0, 10_000, places=2), st.integers(0, 5000), st.integers(1, 10_000), st.decimals("0.01", 1, places=2))
 def test_workers_are_the_fewest_that_share_the_load_at_the_target(
     rate: object, window_s: int, capacity: int, target: object
 ) -> None:
-    found = initial_workers(float(str(rate)), window_s, capacity, float(str(target)))
-    load = Fraction(str(rate)) * window_s / (capacity * Fraction(str(target)))
+    tuples = Fraction(str(rate)) * window_s
+    found = workers_for(tuples, capacity, float(str(target)))
+    load = tuples / (capacity * Fraction(str(target)))
     assert found >= max(1, load)
     assert found - 1 < max(1, load)
-
-
-@given(st.integers(0, 10**9), st.integers(1, 10**6), st.floats(0.01, 1))
-def test_workers_found_for_tuples_match_those_of_the_same_rate(tuples: int, capacity: int, target: float) -> None:
-    assert workers_for(tuples, capacity, target) == initial_workers(tuples, 1.0, capacity, target)
 
 
 @pytest.mark.parametrize(("rate", "workers"), [(None, 2), (0.0, 2), (30.0, 5), (1e9, 7)])
 def test_start_when_a_rate_is_expected_then_is_for_that_within_bounds(rate: float | None, workers: int) -> None:
     section = {"capacity": 1000, "window_s": 60.0, "workers": {"min": 2, "max": 7}, "expected_rows_per_s": rate}
     assert start_workers(JoinPolicy.read(section)) == workers
+
+
+def test_start_when_the_quotient_is_whole_then_is_exact() -> None:
+    section = {"capacity": 3, "window_s": 3.0, "expected_rows_per_s": 0.1, "options": {"tau1": 0.1}}
+    assert start_workers(JoinPolicy.read(section)) == 1
 
 
 # ---- slots
