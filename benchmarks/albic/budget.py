@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.albic.instances import CHANGED, MEAN, Size, even, pose
 from benchmarks.record import Record
 from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 BENCH, METHOD = "albic", "balancer"
 

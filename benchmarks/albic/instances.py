@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 MEAN = 50.0
 """Points per node."""

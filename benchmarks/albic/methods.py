@@ -17,7 +17,8 @@ from millrace.optimizers.albic.cluster import Cluster, Pairs
 from millrace.optimizers.albic.paper.albic import place as published
 from millrace.optimizers.albic.paper.options import LITERAL
 from millrace.optimizers.albic.planning import plan_placement, whole_problem
-from millrace.optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.arrays import Ints
 
 Method = Callable[[Cluster, int], Ints]
 """Maps a cluster and a seed to the node of each group."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks.drfm.methods import METHODS
 from benchmarks.record import Record
-from millrace.optimizers.drfm.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.arrays import Floats, Ints
+from millrace.optimizers.drfm.problem import Plan, Problem
 
 CAPACITY, ON_A_NODE = 10_000.0, 10
 FILLED, VARIES = 0.85, 0.1

@@ -37,12 +37,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from millrace.model.objective import Bounds
 from millrace.model.signals import Signals
 from millrace.optimizers.api import Options
+from millrace.optimizers.arrays import Floats
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
 from millrace.optimizers.conttune.messages import Reason, number
@@ -52,9 +52,6 @@ from millrace_rivals.carried_rates import carried_rates, measured_ratios
 from millrace_rivals.conttune.history import levels_by_operator
 from millrace_rivals.messages import RivalReason
 from millrace_rivals.sizing import Choice, size_job
-
-Array = NDArray[np.float64]
-
 
 TOP_K = 5
 """Observations averaged per level if H^t trains the model."""
@@ -146,7 +143,7 @@ Points = Mapping[int, Point]
 """By level."""
 
 
-def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Array, Array] | None:
+def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Floats, Floats] | None:
     """Return mean and upper confidence bound of f over p = 1..p_max, rows per second, shape (p_max,).
 
     None if floating point cannot distinguish the points from each other or from zero.
@@ -178,7 +175,7 @@ def confidence_bounds(points: Points, p_max: int, beta: float) -> tuple[Array, A
         return mean, np.minimum(upper, _ceiling(levels, ability, noise, p, beta))
 
 
-def _ceiling(levels: Array, ability: Array, noise: Array, p: Array, beta: float) -> Array:
+def _ceiling(levels: Floats, ability: Floats, noise: Floats, p: Floats, beta: float) -> Floats:
     """Return the most that each p processes: the bound of the nearest measured level at or above it."""
     measured = ability * (1 + beta * np.sqrt(noise))
     return np.array([min(measured[levels >= q], default=math.inf) for q in p])

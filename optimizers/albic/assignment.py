@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from millrace.optimizers.albic.balance_problem import SLACK, BalanceProblem
-from millrace.optimizers.albic.problem import Bools, Floats, Ints
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 
 class Assignment:

@@ -36,8 +36,9 @@ import numpy as np
 
 from millrace.optimizers.albic.balance_problem import BalanceProblem
 from millrace.optimizers.albic.cheapest_groups import GRAIN, PiledGroups
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints
+from millrace.optimizers.albic.problem import UNPLACED
 from millrace.optimizers.albic.subset_sums import WINDOW, SubsetSums, affordable
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 RESOLUTION = 1e-5
 """Points at which the bisection stops."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Caps, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Caps, Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 FREE = -1
 """Pin of a group that may go anywhere."""

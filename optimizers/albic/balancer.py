@@ -26,7 +26,8 @@ from millrace.optimizers.albic.balance_bound import bound_of
 from millrace.optimizers.albic.balance_problem import balance_problem
 from millrace.optimizers.albic.band_search import bring_into_band
 from millrace.optimizers.albic.constraints import drain, ease_caps, load_ceiling, place_unplaced
-from millrace.optimizers.albic.problem import Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.arrays import Ints
 
 AIMS = 7
 """Number of load distances to aim at."""

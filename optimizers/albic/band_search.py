@@ -19,7 +19,7 @@ import numpy as np
 
 from millrace.optimizers.albic.assignment import Assignment
 from millrace.optimizers.albic.balance_problem import SLACK, BalanceProblem
-from millrace.optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 ALL_PARTNERS = 80_000
 """Nodes times groups up to which every node is considered as a partner."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 GRAIN = 1e-9
 """Relative rounding error of sums; bounds are loosened by it."""

@@ -19,7 +19,8 @@ import numpy as np
 from millrace.model.placement import PartitionLoads, makespan_s
 from millrace.optimizers.albic.limits import LEAST_MB, MB, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
-from millrace.optimizers.albic.problem import UNPLACED, Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ import numpy as np
 from millrace.optimizers.albic.assignment import Assignment
 from millrace.optimizers.albic.balance_problem import BalanceProblem
 from millrace.optimizers.albic.band_search import Band, BandSearch
-from millrace.optimizers.albic.problem import UNPLACED, Floats, Ints
+from millrace.optimizers.albic.problem import UNPLACED
+from millrace.optimizers.arrays import Floats, Ints
 
 LEAST_RELIEF = 1e-9
 """Share of a limit; less is rounding."""

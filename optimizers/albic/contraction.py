@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from millrace.model.errors import MillraceError
-from millrace.optimizers.albic.problem import UNPLACED, Caps, Floats, Flows, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Caps, Flows, Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 
 def numbered(labels: Ints) -> Ints:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from millrace.optimizers.albic.hill_climbing import LEAST
-from millrace.optimizers.albic.problem import Floats, Ints
 from millrace.optimizers.albic.savings import Savings
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+from millrace.optimizers.arrays import Floats, Ints
 
 MOST_GROUPS = 1_200
 """Groups up to which exchanges are considered: the table of pairs is as large as their square."""

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 SCORE_FACTOR = 1.5
 """sF of the paper."""

@@ -15,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from millrace.optimizers.albic.joint_prices import TOLERANCE
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 PASSES, LARGE_PASSES = 400, 40
 """Most passes, and if there are more than :data:`LARGE` groups."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import Floats, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Floats
 
 TOLERANCE = 1.0
 """Deviation from the mean without the price for urgent nodes, points; beyond it, the price grows with the square."""

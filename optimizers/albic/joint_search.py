@@ -31,7 +31,7 @@ from millrace.optimizers.albic.exchanges import exchange
 from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.hill_climbing import climb
 from millrace.optimizers.albic.joint_prices import TOLERANCE
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.rebalance import place_urgent, rebalance, rebalance_units
 from millrace.optimizers.albic.search_context import (
     SearchContext,
@@ -42,6 +42,7 @@ from millrace.optimizers.albic.search_context import (
     summed,
 )
 from millrace.optimizers.albic.target import Target, binding_edges, find_target, worthwhile_target
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 WORK = 190_000
 """Limit of groups and edges times rounds for ruin and recreate: a large cluster gets few rounds, or none."""

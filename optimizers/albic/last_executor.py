@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from millrace.model.placement import makespan_s
-from millrace.optimizers.albic.problem import Bools, Floats, Ints
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 PARTNERS = 8
 """Executors that are tried per step, the earliest to finish first."""

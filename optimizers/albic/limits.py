@@ -9,7 +9,8 @@ import numpy as np
 from millrace.model.errors import MillraceError
 from millrace.model.placement import PartitionLoads, PlacementPlan
 from millrace.optimizers.albic.options import PlacementOptions
-from millrace.optimizers.albic.problem import Caps, Floats, Ints
+from millrace.optimizers.albic.problem import Caps
+from millrace.optimizers.arrays import Floats, Ints
 
 MB = 1e6
 LEAST_MB = 1e-6

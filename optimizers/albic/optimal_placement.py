@@ -29,7 +29,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from millrace.optimizers.albic.cluster import Cluster
-from millrace.optimizers.albic.problem import Ints
+from millrace.optimizers.arrays import Ints
 
 SCALE = 1_000_000
 """Integer units per second."""

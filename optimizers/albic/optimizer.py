@@ -34,7 +34,7 @@ from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_drai
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.albic.potential import FEWEST_BATCHES, LEAST_BATCHES, potential_placement
-from millrace.optimizers.albic.problem import Ints
+from millrace.optimizers.arrays import Ints
 from millrace.optimizers.memory import mapping, number
 
 NAME = "albic"

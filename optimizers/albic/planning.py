@@ -27,7 +27,8 @@ from millrace.optimizers.albic.balance_problem import FREE
 from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.last_executor import Stage, relieve
 from millrace.optimizers.albic.limits import left_by_others
-from millrace.optimizers.albic.problem import Bools, Floats, Flows, Ints, Problem
+from millrace.optimizers.albic.problem import Flows, Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 HALF = 50.0
 """Points of an executor with the mean load."""

@@ -22,10 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from millrace.model.errors import MillraceError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Bools = NDArray[np.bool_]
+from millrace.optimizers.arrays import Bools, Floats, Ints, check_every
 
 UNPLACED = -1
 """Node of a group that has none yet: placing it costs nothing and is not limited by the budget."""
@@ -109,18 +106,18 @@ class Problem:
         if nodes == 0:
             raise MillraceError("nodes", 0, ">= 1", "Give the cluster a node.")
         self._check_shapes(groups, nodes)
-        _check_every("load", self.load, self.load >= 0, ">= 0")
-        _check_every("capacity", self.capacity, self.capacity > 0, "> 0")
-        _check_every("cost", self.cost, self.cost > 0, "> 0")
-        _check_every("node", self.node, (self.node >= UNPLACED) & (self.node < nodes), f"{UNPLACED} to {nodes - 1}")
+        check_every("load", self.load, self.load >= 0, ">= 0")
+        check_every("capacity", self.capacity, self.capacity > 0, "> 0")
+        check_every("cost", self.cost, self.cost > 0, "> 0")
+        check_every("node", self.node, (self.node >= UNPLACED) & (self.node < nodes), f"{UNPLACED} to {nodes - 1}")
         if not self.budget >= 0:
             raise MillraceError("budget", self.budget, ">= 0", "Allow 0 to forbid every move.")
         if self.removed.all():
             raise MillraceError("removed", nodes, f"0 to {nodes - 1} nodes", "Keep a node.")
         self._check_flows(groups)
         if self.caps is not None:
-            _check_every("caps.load", self.caps.load, self.caps.load >= 0, ">= 0")
-            _check_every("caps.limit", self.caps.limit, self.caps.limit > 0, "> 0")
+            check_every("caps.load", self.caps.load, self.caps.load >= 0, ">= 0")
+            check_every("caps.limit", self.caps.limit, self.caps.limit > 0, "> 0")
 
     def _check_shapes(self, groups: int, nodes: int) -> None:
         resources = 0 if self.caps is None else len(self.caps.load)
@@ -145,9 +142,9 @@ class Problem:
     def _check_flows(self, groups: int) -> None:
         flows = self.flows
         for name, ends in (("flows.producer", flows.producer), ("flows.consumer", flows.consumer)):
-            _check_every(name, ends, (ends >= 0) & (ends < groups), f"0 to {groups - 1}")
-        _check_every("flows.rate", flows.rate, flows.rate >= 0, ">= 0")
-        _check_every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
+            check_every(name, ends, (ends >= 0) & (ends < groups), f"0 to {groups - 1}")
+        check_every("flows.rate", flows.rate, flows.rate >= 0, ">= 0")
+        check_every("flows.saved", flows.saved, flows.saved >= 0, ">= 0")
         pairs = flows.producer * groups + flows.consumer
         if len(np.unique(pairs)) < len(pairs):
             raise MillraceError("flows", len(pairs) - len(np.unique(pairs)), "0 doubles", "Sum each pair's traffic.")
@@ -220,12 +217,3 @@ class Plan:
     node: Ints
     bound: float
     stage: str
-
-
-def _check_every(name: str, values: NDArray[np.generic], holds: Bools, allowed: str) -> None:
-    finite = np.isfinite(values.astype(float))
-    bad = np.argwhere(~(holds & finite))
-    if len(bad):
-        at = tuple(int(i) for i in bad[0])
-        place = ", ".join(str(i) for i in at)
-        raise MillraceError(f"{name}[{place}]", values[at].item(), allowed, "Fix the statistics, or leave them out.")

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from millrace.optimizers.albic.balancer import balance
-from millrace.optimizers.albic.problem import Bools, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.search_context import SearchContext, contract_context, placement_state
+from millrace.optimizers.arrays import Bools, Ints
 
 LEAST_POINTS = 0.05
 """Least reduction of the load distance that is worth a move, points."""

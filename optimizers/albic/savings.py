@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace.optimizers.albic.contraction import total
-from millrace.optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 DENSE = 3_000_000
 """Stages times groups times nodes up to which S is stored whole; beyond that only its nonzero values are."""

@@ -13,9 +13,10 @@ import numpy as np
 
 from millrace.optimizers.albic.contraction import contract, numbered, total
 from millrace.optimizers.albic.joint_prices import Prices, prices
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.savings import Edges, Savings, edges
 from millrace.optimizers.albic.target import LOOSE, Target, kept_units
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 LEAST = 1e-9
 """Least weight of a stage, and least load of a job: both are divided by."""

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from millrace.optimizers.albic.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 GRID = 0.002
 """Least points between two sums that are distinguished."""

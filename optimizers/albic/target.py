@@ -24,8 +24,9 @@ from scipy.sparse import coo_array
 from millrace.optimizers.albic.contraction import numbered, total
 from millrace.optimizers.albic.graph import components, partition
 from millrace.optimizers.albic.joint_prices import TOLERANCE, Prices
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.albic.savings import Edges
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 LOOSE = -1
 """Target of a group that is free to go anywhere."""

@@ -39,10 +39,9 @@ from numpy.typing import NDArray
 from millrace.model import row_wait
 from millrace.model.objective import Objective
 from millrace.model.signals import AppSignals
+from millrace.optimizers.arrays import Floats
 from millrace.optimizers.conttune.job_graph import Operator
 from millrace.optimizers.conttune.state import OperatorState
-
-Array = NDArray[np.float64]
 
 LEAST_UTILISATION = 0.05
 """If fixed costs take nearly all of a limited batch's time, slots are sought for this, not infinitely many."""
@@ -84,7 +83,7 @@ class Demand:
     trigger_s: float = 0.0
     burst_rows: float = 0.0
 
-    def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Array:
+    def required(self, parallelism: Sequence[int] | NDArray[np.int_]) -> Floats:
         """Return the least PA that makes each p feasible, rows per second, shape (n,)."""
         return np.array([self.required_at(int(p)) for p in parallelism])
 

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from millrace.optimizers.arrays import Floats
 from millrace.optimizers.conttune.observed_levels import Level
 from millrace.optimizers.conttune.options import FlowOptions
 
-Array = NDArray[np.float64]
 Training = Mapping[str, Sequence[float]]
 
 JITTER = 1e-8
@@ -59,7 +59,7 @@ class Surrogate:
 
     regressor: Any
 
-    def predict(self, parallelism: ArrayLike) -> tuple[Array, Array]:
+    def predict(self, parallelism: ArrayLike) -> tuple[Floats, Floats]:
         """Return the mean of PA in rows per second, and the standard deviation of log PA, without noise.
 
         Args:
@@ -112,10 +112,10 @@ class Curve:
     """
 
     parallelism: NDArray[np.int_]
-    mean: Array
-    std: Array
-    low: Array
-    high: Array
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
 
     def at(self, parallelism: int) -> float:
         """Return mu(p); p beyond the curve counts as its end."""
@@ -125,7 +125,7 @@ class Curve:
         """Return the lower bound of PA(p); p beyond the curve counts as its end."""
         return float(self.low[min(parallelism, len(self.low)) - 1])
 
-    def least(self, required: Array) -> int | None:
+    def least(self, required: Floats) -> int | None:
         """Return the smallest p whose lower bound is enough; None if there is none.
 
         Args:
@@ -162,7 +162,7 @@ def draw_curve(
     return Curve(parallelism, mean, std, low, high)
 
 
-def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Array]:
+def _points(training: Training, options: FlowOptions) -> tuple[Floats, Floats, Floats]:
     """Return x, y and the variances of y, the anchor included."""
     p, ability = (np.asarray(training[name], dtype=float) for name in ("parallelism", "throughput"))
     noise = np.asarray(training.get("noise", np.zeros_like(p)), dtype=float)
@@ -173,7 +173,7 @@ def _points(training: Training, options: FlowOptions) -> tuple[Array, Array, Arr
     return np.append(x, anchor), np.append(y, y.mean() + options.exponent * reach), errors
 
 
-def level_sd(x: Array, y: Array, errors: Array) -> float:
+def level_sd(x: Floats, y: Floats, errors: Floats) -> float:
     """Return s_h: how far levels are off the line through their neighbours, without noise.
 
     It is a median: a curve that bends once, as at a plateau, does not affect it, and neither does one odd level.
@@ -199,14 +199,14 @@ def level_sd(x: Array, y: Array, errors: Array) -> float:
     return max(LEVEL_SD, float(np.sqrt(pooled)))
 
 
-def _process(x: Array, y: Array, errors: Array) -> Any:
+def _process(x: Floats, y: Floats, errors: Floats) -> Any:
     from skopt.learning import GaussianProcessRegressor
 
     of_level = level_sd(x[:-1], y[:-1], errors[:-1])  # the last point is the anchor
     return GaussianProcessRegressor(_kernel(of_level), alpha=errors + JITTER, optimizer=None, random_state=0)
 
 
-def _fitted(model: Any, x: Array, y: Array) -> Any:
+def _fitted(model: Any, x: Floats, y: Floats) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(x, y)

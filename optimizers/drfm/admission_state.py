@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm.forecast_state import ForecastState
 from millrace.optimizers.drfm.observed_periods import ObservedPeriods
 from millrace.optimizers.drfm.options import AdmissionPolicy
-from millrace.optimizers.drfm.problem import NEW, Floats, Ints
+from millrace.optimizers.drfm.problem import NEW
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 
 NEVER = np.iinfo(np.intp).min

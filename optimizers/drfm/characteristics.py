@@ -24,8 +24,8 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from millrace.optimizers.arrays import Bools, Floats, Ints
 from millrace.optimizers.drfm.metadata import Metadata
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)

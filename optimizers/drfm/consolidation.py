@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm.insertion import best_node
-from millrace.optimizers.drfm.problem import Floats, Ints
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, Snapshot, StreamPlacement
 
 SHORTEST = 2

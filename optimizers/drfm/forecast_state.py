@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from millrace.model.errors import MillraceError
+from millrace.optimizers.arrays import Floats
 from millrace.optimizers.drfm.characteristics import Characteristics, complete, take, unknown
 from millrace.optimizers.drfm.learning import Hints
-from millrace.optimizers.drfm.problem import Floats
 from millrace.optimizers.drfm.trust import SOURCES, RateBounds, Source
 
 

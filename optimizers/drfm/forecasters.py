@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from millrace.optimizers.api import Options
-from millrace.optimizers.drfm.problem import Floats
+from millrace.optimizers.arrays import Floats
 
 
 class Forecaster(Protocol):

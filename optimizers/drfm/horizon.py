@@ -19,10 +19,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.optimizers.arrays import Ints
 from millrace.optimizers.drfm.consolidation import consolidate
 from millrace.optimizers.drfm.insertion import insert_new
 from millrace.optimizers.drfm.overload_relief import relieve_overloads
-from millrace.optimizers.drfm.problem import NEW, Ints, Plan, Problem, match_nodes, oversized
+from millrace.optimizers.drfm.problem import NEW, Plan, Problem, match_nodes, oversized
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm.admission_state import AdmissionState
-from millrace.optimizers.drfm.problem import NEW, Floats, Ints, match_nodes
+from millrace.optimizers.drfm.problem import NEW, match_nodes
 
 LESS_LOADED = 0.9
 """Share of the load of a stream's table that another table must end up with to get the stream, if all are full. Without

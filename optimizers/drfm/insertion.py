@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from millrace.optimizers.drfm.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm.stream_placement import ROUNDING, HorizonOptions, StreamPlacement
 
 BLOCK = 64

@@ -21,8 +21,8 @@ from itertools import product
 
 import numpy as np
 
+from millrace.optimizers.arrays import Bools, Floats, Ints
 from millrace.optimizers.drfm.characteristics import Characteristics, cycle, unknown
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 LEAST = 8
 """Periods of history below which nothing is learned."""

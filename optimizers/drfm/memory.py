@@ -15,10 +15,10 @@ import numpy as np
 
 from millrace.model.admission import TAKEN_IN, LoadUnit
 from millrace.model.decision import Memory
+from millrace.optimizers.arrays import Floats
 from millrace.optimizers.drfm.admission_state import Accuracy, AdmissionState
 from millrace.optimizers.drfm.characteristics import Characteristics, columns, unknown
 from millrace.optimizers.drfm.forecast_state import ForecastState
-from millrace.optimizers.drfm.problem import Floats
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 from millrace.optimizers.drfm.trust import SOURCES
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace.model.admission import LoadUnit, StreamCounts
 from millrace.model.errors import MillraceError
-from millrace.optimizers.drfm.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from millrace.optimizers.drfm.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.arrays import Floats, Ints
+from millrace.optimizers.drfm.problem import Plan, Problem
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 SCALE = 100_000

@@ -19,13 +19,14 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import INGEST, NOWHERE, Change, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.signals import Signals
+from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm import memory as memories
 from millrace.optimizers.drfm.admission_state import AdmissionState, first_state, positions, take_in
 from millrace.optimizers.drfm.ingest_tables import at_tables
 from millrace.optimizers.drfm.messages import all_down, explain
 from millrace.optimizers.drfm.observed_periods import ObservedPeriods, first_period, new_periods
 from millrace.optimizers.drfm.options import AdmissionPolicy
-from millrace.optimizers.drfm.problem import NEW, Floats, Ints, Problem
+from millrace.optimizers.drfm.problem import NEW, Problem
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 from millrace.optimizers.drfm.sizing import WorkerCounts, worker_changes
 from millrace.optimizers.drfm.stream_placement import ROUNDING, StreamPlacement

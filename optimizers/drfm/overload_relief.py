@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from millrace.optimizers.arrays import Ints
 from millrace.optimizers.drfm.insertion import parts
-from millrace.optimizers.drfm.problem import Ints
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
 TWO = 2

@@ -20,13 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from millrace.model.errors import MillraceError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
-Bools = NDArray[np.bool_]
+from millrace.optimizers.arrays import Bools, Floats, Ints, check_every
 
 NEW = -1
 """Node of a stream that has none yet: assigning it is no redirection."""
@@ -79,7 +75,7 @@ class Problem:
             ("variance", self.variance),
             ("latency_s", np.zeros(0) if self.latency_s is None else self.latency_s),
         ):
-            _not_negative(name, values)
+            check_every(name, values, values >= 0, "a finite number >= 0")
 
     @property
     def streams(self) -> int:
@@ -155,11 +151,3 @@ def match_nodes(bins: Ints, before: Ints, nodes: int) -> Ints:
     rest = np.flatnonzero(number < 0)
     number[rest] = np.r_[np.flatnonzero(~taken), nodes + np.arange(len(rest))][: len(rest)]
     return number[bins]
-
-
-def _not_negative(name: str, values: Floats) -> None:
-    if not values.size or (np.isfinite(values).all() and values.min() >= 0):
-        return
-    at = tuple(int(i) for i in np.argwhere(~(np.isfinite(values) & (values >= 0)))[0])
-    place = ", ".join(str(i) for i in at)
-    raise MillraceError(f"{name}[{place}]", values[at].item(), "a finite number >= 0", "Clean the measurements first.")

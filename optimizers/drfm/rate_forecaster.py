@@ -21,12 +21,13 @@ import numpy as np
 from pydantic import Field
 
 from millrace.optimizers.api import MillraceError, Options
+from millrace.optimizers.arrays import Bools, Floats, Ints
 from millrace.optimizers.drfm.characteristics import Characteristics, cycle, expect, tabulate
 from millrace.optimizers.drfm.forecast_state import ForecastState, connect, no_streams
 from millrace.optimizers.drfm.forecasters import Best, Forecaster
 from millrace.optimizers.drfm.learning import learn
 from millrace.optimizers.drfm.metadata import Metadata
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.drfm.problem import Problem
 from millrace.optimizers.drfm.trust import LEARNED, Belief, believe, trusts_declared_cycle, update_trust
 
 WIDEST = 4.0

@@ -20,7 +20,8 @@ import numpy as np
 from pydantic import Field
 
 from millrace.optimizers.api import Options
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
+from millrace.optimizers.drfm.problem import Problem
 
 Snapshot = tuple[int, Ints, Floats, Floats]
 """A stream, the nodes that it is moved from and to, and their rows of M and W before that, shape (2, H)."""

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from millrace.optimizers.arrays import Bools, Floats, Ints
 from millrace.optimizers.drfm.characteristics import Characteristics, unknown
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints
 
 DECLARED, LEARNED, FORECAST = range(3)
 SOURCES = 3

@@ -19,7 +19,8 @@ import numpy as np
 
 from millrace.optimizers.albic.contraction import total
 from millrace.optimizers.albic.graph import partition
-from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 MAX_DISTANCE = 10.0
 """Load distance below which COLA stops splitting, points: maxLD of the paper that compares with COLA."""

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace.model.errors import MillraceError
-from millrace.optimizers.albic.problem import Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 PARTS = 20
 """Parts in which a group's load arrives: splits are in steps of 5 %."""

@@ -22,10 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from millrace.optimizers.arrays import Floats
 
 ROUNDING = 1e-9
 """Relative slack before rounding up: 3.0000000001 instances are three."""
@@ -54,7 +53,7 @@ def lift(p_now: Mapping[str, int], p_max: int) -> tuple[Mapping[str, int], int]:
     return dict.fromkeys(p_now, p_max), p_max
 
 
-def safe(mu: Array, lam: float) -> int | None:
+def safe(mu: Floats, lam: float) -> int | None:
     """Return the p of Eq. 5: argmax (p* - p) I(mu(p) - lambda), the smallest p with mu(p) >= lambda.
 
     Args:
@@ -68,7 +67,7 @@ def safe(mu: Array, lam: float) -> int | None:
     return int(feasible[0]) + 1 if feasible.size else None
 
 
-def cei(mu: Array, sigma: Array, lam: float, observed: Sequence[int]) -> int | None:
+def cei(mu: Floats, sigma: Floats, lam: float, observed: Sequence[int]) -> int | None:
     """Return the p of Eq. 4: argmax (p* - p) Pr[f(p) >= lambda].
 
     Args:

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Array = NDArray[np.float64]
+from millrace.optimizers.arrays import Floats
 
 JITTER = 1e-8
 """The authors' value; without noise it only keeps the matrix invertible."""
@@ -38,8 +37,8 @@ class PaperCurve:
         std: sigma(p), >= 0.
     """
 
-    mean: Array
-    std: Array
+    mean: Floats
+    std: Floats
 
     def columns(self) -> Mapping[str, tuple[float, ...]]:
         """Return the columns of a Proposal's ``curve``: ``parallelism``, ``mean``, ``low``, ``high``."""

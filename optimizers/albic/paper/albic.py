@@ -23,7 +23,8 @@ from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.paper.collocation import PairPin, improve, maintain
 from millrace.optimizers.albic.paper.milp import solve
 from millrace.optimizers.albic.paper.options import LITERAL, AlbicOptions
-from millrace.optimizers.albic.problem import Bools, Flows, Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Flows, Plan, Problem
+from millrace.optimizers.arrays import Bools, Ints
 
 MAX_LD = 10.0
 """maxLD, load distance that collocation may leave, points."""

@@ -27,7 +27,8 @@ import numpy as np
 from millrace.optimizers.albic.contraction import numbered
 from millrace.optimizers.albic.graph import components, partition
 from millrace.optimizers.albic.paper.options import AlbicOptions
-from millrace.optimizers.albic.problem import Bools, Floats, Ints, Problem
+from millrace.optimizers.albic.problem import Problem
+from millrace.optimizers.arrays import Bools, Floats, Ints
 
 
 def maintain(problem: Problem, collocated: Bools, max_pl: float, options: AlbicOptions, seed: int) -> Ints:

@@ -40,7 +40,8 @@ from millrace.optimizers.albic.assignment import Assignment
 from millrace.optimizers.albic.balance_bound import bound_of
 from millrace.optimizers.albic.balance_problem import balance_problem
 from millrace.optimizers.albic.constraints import drain, ease_caps, place_unplaced
-from millrace.optimizers.albic.problem import Floats, Ints, Plan, Problem
+from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.arrays import Floats, Ints
 
 SEARCH_NODES = 2_000
 """Nodes of the solver's search tree per phase: a limit that is the same on every machine."""

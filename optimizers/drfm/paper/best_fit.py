@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 
 import numpy as np
 
-from millrace.optimizers.drfm.problem import Floats, Ints
+from millrace.optimizers.arrays import Floats, Ints
 
 BLOCK = 512
 ROUNDING = 1e-9

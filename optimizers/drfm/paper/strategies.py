@@ -24,8 +24,9 @@ import numpy as np
 from pydantic import Field
 
 from millrace.optimizers.api import Options
+from millrace.optimizers.arrays import Bools, Floats, Ints
 from millrace.optimizers.drfm.paper.best_fit import ROUNDING, pack
-from millrace.optimizers.drfm.problem import Bools, Floats, Ints, Plan, Problem, match_nodes, oversized
+from millrace.optimizers.drfm.problem import Plan, Problem, match_nodes, oversized
 
 BINS = 256
 """Emptiest nodes that a node can be drained to: sorting all of a large cluster for each would dominate the time."""

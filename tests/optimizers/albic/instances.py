@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from millrace.optimizers.albic.problem import Caps, Ints, Problem
+from millrace.optimizers.albic.problem import Caps, Problem
+from millrace.optimizers.arrays import Ints
 
 
 def problem(

@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from millrace.optimizers.albic.problem import Flows, Ints, Problem
+from millrace.optimizers.albic.problem import Flows, Problem
+from millrace.optimizers.arrays import Ints
 
 
 def ints(values: Sequence[int]) -> Ints:

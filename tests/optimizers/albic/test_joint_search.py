@@ -9,7 +9,8 @@ from hypothesis import given, settings
 
 from millrace.optimizers.albic.balancer import balance
 from millrace.optimizers.albic.joint_search import collocate
-from millrace.optimizers.albic.problem import UNPLACED, Caps, Ints, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Caps, Problem
+from millrace.optimizers.arrays import Ints
 from tests.examples import examples
 from tests.optimizers.albic.jobs import after, chains, collocation, pairs, problem, problems
 

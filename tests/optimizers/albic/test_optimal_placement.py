@@ -14,7 +14,7 @@ from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
-from millrace.optimizers.albic.problem import Ints
+from millrace.optimizers.arrays import Ints
 from tests.examples import examples
 from tests.optimizers.albic.partition_loads import groups
 

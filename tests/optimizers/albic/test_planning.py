@@ -11,7 +11,7 @@ from millrace.model.placement import Flows, PartitionLoads
 from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement, whole_problem
-from millrace.optimizers.albic.problem import Ints
+from millrace.optimizers.arrays import Ints
 from tests.optimizers.albic.partition_loads import groups
 
 NONE: Ints = np.zeros(0, dtype=np.intp)
