@@ -13,11 +13,11 @@ import numpy as np
 
 from benchmarks.albic.rivals import cola, flux
 from benchmarks.simulation.placement import PlacementPlant
-from millrace.optimizers.albic.cluster import Cluster, Pairs
+from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.paper.albic import place as published
 from millrace.optimizers.albic.paper.options import LITERAL
 from millrace.optimizers.albic.planning import plan_placement, whole_problem
-from millrace.optimizers.albic.problem import Plan, Problem
+from millrace.optimizers.albic.problem import Flows, Plan, Problem
 from millrace.optimizers.arrays import Ints
 
 Method = Callable[[Cluster, int], Ints]
@@ -63,6 +63,6 @@ def cluster_of(plant: PlacementPlant, budget: float) -> Cluster:
         cost=cluster.state,
         budget=budget,
         operator=cluster.operator,
+        flows=Flows(traffic.producer, traffic.consumer, traffic.rate, traffic.saved),
     )
-    pairs = Pairs(traffic.producer, traffic.consumer, traffic.rate, traffic.saved)
-    return Cluster(problem, tuple(range(len(cluster.capacity))), 1, pairs)
+    return Cluster(problem, tuple(range(len(cluster.capacity))), 1)

@@ -19,35 +19,8 @@ import numpy as np
 from millrace.model.placement import PartitionLoads, makespan_s
 from millrace.optimizers.albic.limits import LEAST_MB, MB, limits, megabytes
 from millrace.optimizers.albic.options import PlacementOptions
-from millrace.optimizers.albic.problem import UNPLACED, Problem
+from millrace.optimizers.albic.problem import UNPLACED, Flows, Problem
 from millrace.optimizers.arrays import Bools, Floats, Ints
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Groups that get their input from few others.
-
-    Attributes:
-        producer: Index of the group that emits, shape (E,).
-        consumer: Index of the group that receives, shape (E,).
-        bytes: Bytes passed per batch, shape (E,), > 0.
-        saved_s: a_ij, shape (E,), >= 0.
-    """
-
-    producer: Ints
-    consumer: Ints
-    bytes: Floats
-    saved_s: Floats
-
-    def near(self, node: Ints) -> Bools:
-        """Return which pairs are on one node, shape (E,)."""
-        ends = node[self.producer]
-        return np.asarray((ends == node[self.consumer]) & (ends >= 0))
-
-    def near_share(self, node: Ints) -> float | None:
-        """Return the share of their bytes that stays within a node, 0..1; None without pairs."""
-        every = float(self.bytes.sum())
-        return float(self.bytes[self.near(node)].sum()) / every if every > 0 else None
 
 
 @dataclass(frozen=True)
@@ -55,16 +28,15 @@ class Cluster:
     """An app's key groups and executors.
 
     Attributes:
-        problem: All groups, with their load in seconds per batch if no input is near; executors to remove are marked.
+        problem: All groups, with their load in seconds per batch if no input is near, and as flows those that get their
+            input from few others, with a_ij; executors to remove are marked.
         executors: Executor number of each node.
         cores: Cores per executor.
-        pairs: Groups that get their input from few others.
     """
 
     problem: Problem
     executors: tuple[int, ...]
     cores: int
-    pairs: Pairs
 
     @property
     def even_cores(self) -> float:
@@ -76,15 +48,12 @@ class Cluster:
         """Groups of each stage, by index."""
         return [np.flatnonzero(self.problem.operator == stage) for stage in np.unique(self.problem.operator)]
 
-    def load(self, node: Ints) -> Floats:
-        """Return b of every group under a placement, seconds, shape (K,)."""
-        return self._without(self.pairs.near(node))
-
     def near_groups(self, node: Ints) -> Bools:
         """Return which groups save something next to others, or let others save, under a placement, shape (K,)."""
-        near = self.pairs.near(node) & (self.pairs.saved_s > 0)
+        flows = self.problem.flows
+        near = flows.near(node) & (flows.saved > 0)
         found = np.zeros(self.problem.groups, dtype=bool)
-        found[self.pairs.producer[near]] = found[self.pairs.consumer[near]] = True
+        found[flows.producer[near]] = found[flows.consumer[near]] = True
         return found
 
     def batch_s(self, node: Ints) -> float:
@@ -93,7 +62,7 @@ class Cluster:
 
     def stage_s(self, stage: Ints, node: Ints) -> float:
         """Return the time of one stage under a placement, seconds."""
-        return max(self.finish_s(self.load(node)[stage], node[stage]))
+        return max(self.finish_s(self.problem.own(node)[stage], node[stage]))
 
     def finish_s(self, load: Floats, node: Ints) -> list[float]:
         """Return when each executor finishes its part of a stage, seconds.
@@ -112,14 +81,9 @@ class Cluster:
     def bound_s(self) -> float:
         """Return the least T of any placement on the executors that stay, seconds."""
         speed = self.problem.capacity[self.problem.kept]
-        least = self._without(np.ones(len(self.pairs.bytes), dtype=bool))
+        least = self.problem.least()
         loads = (least[stage] for stage in self.stages)
         return sum(max(float(load.sum()) / self.even_cores, float(load.max() / speed.max())) for load in loads)
-
-    def _without(self, pairs: Bools) -> Floats:
-        """Return the load of every group, minus what these pairs save."""
-        saved = np.bincount(self.pairs.consumer[pairs], self.pairs.saved_s[pairs], self.problem.groups)
-        return np.maximum(self.problem.load - saved, 0.0)
 
 
 def cluster(
@@ -145,11 +109,11 @@ def cluster(
     numbers = (*present, *(next(free) for _ in range(executors - len(present))))
     index = {number: i for i, number in enumerate(numbers)}
     node = np.array([index.get(executor, UNPLACED) for executor in located], dtype=np.intp)
-    pairs = _pairs(groups, options)
-    near = pairs.near(node)
+    flows = _flows(groups, options)
+    near = flows.near(node)
     speed = np.array([groups.speeds.of(number) for number in numbers])
     problem = Problem(
-        load=np.array(groups.busy_s, dtype=float) + np.bincount(pairs.consumer[near], pairs.saved_s[near], len(node)),
+        load=np.array(groups.busy_s, dtype=float) + np.bincount(flows.consumer[near], flows.saved[near], len(node)),
         node=node,
         capacity=speed,
         removed=np.zeros(len(numbers), dtype=bool),
@@ -161,7 +125,7 @@ def cluster(
         caps=limits(groups, speed, cores, options),
     )
     removed = np.isin(np.arange(len(numbers)), _emptiest(problem, len(numbers) - executors))
-    return Cluster(replace(problem, removed=removed), numbers, cores, pairs)
+    return Cluster(replace(problem, removed=removed, flows=flows), numbers, cores)
 
 
 def _emptiest(problem: Problem, count: int) -> Ints:
@@ -170,10 +134,9 @@ def _emptiest(problem: Problem, count: int) -> Ints:
     return np.argsort(loads, kind="stable")[: max(0, count)]
 
 
-def _pairs(groups: PartitionLoads, options: PlacementOptions) -> Pairs:
-    flows = groups.flows
-    measured = flows.s_per_mb or 0.0
+def _flows(groups: PartitionLoads, options: PlacementOptions) -> Flows:
+    measured = groups.flows.s_per_mb or 0.0
     s_per_mb = measured if options.remote_s_per_mb is None else options.remote_s_per_mb
-    size = np.array(flows.bytes, dtype=float)
-    producer, consumer = (np.array(ends, dtype=np.intp) for ends in (flows.producer, flows.consumer))
-    return Pairs(producer, consumer, size, s_per_mb * size / MB)
+    size = np.array(groups.flows.bytes, dtype=float)
+    producer, consumer = (np.array(ends, dtype=np.intp) for ends in (groups.flows.producer, groups.flows.consumer))
+    return Flows(producer, consumer, rate=size, saved=s_per_mb * size / MB)

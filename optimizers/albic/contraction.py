@@ -40,7 +40,7 @@ def contract(problem: Problem, units: Ints, *, cost: Floats | None = None) -> Pr
         at = int(apart[0])
         raise MillraceError(f"units[{at}]", int(units[at]), "groups of one node", "Split the unit by nodes.")
     inside = units[problem.flows.producer] == units[problem.flows.consumer]
-    inside &= problem.together(problem.node)  # groups without a node save nothing
+    inside &= problem.flows.near(problem.node)  # groups without a node save nothing
     within = total(units[problem.flows.producer[inside]], problem.flows.saved[inside], count)
     caps = problem.caps
     if caps is not None:

@@ -47,7 +47,7 @@ WORTH = 0.001
 
 def is_small(cluster: Cluster) -> bool:
     """Return whether a cluster is small enough for an exact search."""
-    return (cluster.problem.groups + len(cluster.pairs.bytes)) * len(cluster.executors) <= LARGEST
+    return (cluster.problem.groups + len(cluster.problem.flows.rate)) * len(cluster.executors) <= LARGEST
 
 
 def improve(cluster: Cluster, node: Ints, fixed: Ints, seed: int) -> tuple[Ints, bool]:
@@ -97,8 +97,8 @@ class _Search:
     def _pair(self) -> dict[int, list[tuple[int, int, cp_model.IntVar]]]:
         """Return for each consumer the executors it can share with a producer, the saving, and whether it does."""
         near: dict[int, list[tuple[int, int, cp_model.IntVar]]] = {}
-        pairs = self._cluster.pairs
-        for producer, consumer, saved_s in zip(pairs.producer, pairs.consumer, pairs.saved_s, strict=True):
+        flows = self._cluster.problem.flows
+        for producer, consumer, saved_s in zip(flows.producer, flows.consumer, flows.saved, strict=True):
             if saved_s <= 0:
                 continue
             for i in self._x[producer].keys() & self._x[consumer].keys():

@@ -232,8 +232,8 @@ class Albic:
             budget=problem.budget if np.isfinite(problem.budget) else None,
             stage=stage,
             seed=self.options.seed,
-            near_before=target.pairs.near_share(problem.node),
-            near_after=target.pairs.near_share(node),
+            near_before=problem.flows.near_share(problem.node),
+            near_after=problem.flows.near_share(node),
             speeds=groups.speeds,
         )
 

@@ -27,7 +27,7 @@ from millrace.optimizers.albic.balance_problem import FREE
 from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.last_executor import Stage, relieve
 from millrace.optimizers.albic.limits import left_by_others
-from millrace.optimizers.albic.problem import Flows, Problem
+from millrace.optimizers.albic.problem import Problem
 from millrace.optimizers.arrays import Bools, Floats, Ints
 
 HALF = 50.0
@@ -74,17 +74,17 @@ def whole_problem(cluster: Cluster, movable: Bools) -> Problem:
         cluster: The cluster.
         movable: Groups that may move, shape (K,); the others cost more than the budget.
     """
-    problem, pairs = cluster.problem, cluster.pairs
+    problem, flows = cluster.problem, cluster.problem.flows
     whole = float(problem.load.sum())
     points = HALF * float(problem.capacity[problem.kept].sum()) / whole if whole > 0 else 1.0
     # an assumed price per MB can exceed the whole load of a group
-    every = np.bincount(pairs.consumer, pairs.saved_s, problem.groups)
+    every = np.bincount(flows.consumer, flows.saved, problem.groups)
     share = np.divide(problem.load, every, out=np.ones(problem.groups), where=every > problem.load)
     return replace(
         problem,
         load=problem.load * points,
         cost=_priced(problem.cost, movable, problem.budget),
-        flows=Flows(pairs.producer, pairs.consumer, pairs.bytes, pairs.saved_s * share[pairs.consumer] * points),
+        flows=replace(flows, saved=flows.saved * share[flows.consumer] * points),
     )
 
 
@@ -102,7 +102,7 @@ def _joint(cluster: Cluster, movable: Bools, seed: int) -> Planned:
     A budget can end both before the batch is shorter, so they are compared without one: several plans lead there.
     """
     problem, even_s = cluster.problem, _spread_s(cluster)
-    if not cluster.pairs.saved_s.any() or cluster.bound_s() > (1 - LEAST_GAIN) * even_s:
+    if not problem.flows.saved.any() or cluster.bound_s() > (1 - LEAST_GAIN) * even_s:
         return _even(cluster, movable, seed)
     if problem.groups <= MOST_GROUPS or np.isinf(problem.budget):
         whole = _collocated(replace(cluster, problem=replace(problem, budget=np.inf)), movable, seed)
@@ -204,7 +204,7 @@ def _relieved(cluster: Cluster, stage: Ints, node: Ints, planned: Ints, movable:
     home, cost = problem.node[stage], problem.cost[stage]
     others = problem.spent(node) - _spent(home, cost, before)
     of_stage = Stage(
-        load=cluster.load(node)[stage],
+        load=problem.own(node)[stage],
         origin=home,
         movable=movable[stage] & ~cluster.near_groups(node)[stage],
         cost=cost,
@@ -224,14 +224,14 @@ def _spent(home: Ints, cost: Floats, node: Ints) -> float:
 
 
 def _lost_s(cluster: Cluster, stage: Ints, node: Ints) -> float:
-    even = float(cluster.load(node)[stage].sum()) / cluster.even_cores
+    even = float(cluster.problem.own(node)[stage].sum()) / cluster.even_cores
     return cluster.stage_s(stage, node) - even
 
 
 def _stage_problem(cluster: Cluster, stage: Ints, node: Ints, left: float) -> Problem:
     """Return a stage as a balancing problem: groups that have already moved may move again at no cost."""
     problem = cluster.problem
-    load = cluster.load(node)[stage]
+    load = problem.own(node)[stage]
     whole, here, home = float(load.sum()), node[stage], problem.node[stage]
     cost = problem.cost[stage]
     return Problem(

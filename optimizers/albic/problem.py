@@ -43,14 +43,28 @@ class Flows:
     Attributes:
         producer: Index of the group that emits, shape (E,).
         consumer: Index of the group that receives, shape (E,).
-        rate: Rows (or bytes) per second, shape (E,), >= 0: ALBIC scores pairs by it.
-        saved: Load points that the receiver saves while both are on one node, shape (E,), >= 0.
+        rate: Rows or bytes passed, shape (E,), >= 0: ALBIC scores pairs by it.
+        saved: Load that the receiver saves while both are on one node, shape (E,), >= 0.
     """
 
     producer: Ints = field(default_factory=_no_ints)
     consumer: Ints = field(default_factory=_no_ints)
     rate: Floats = field(default_factory=_no_floats)
     saved: Floats = field(default_factory=_no_floats)
+
+    def near(self, node: Ints) -> Bools:
+        """Return which flows stay within a node, shape (E,).
+
+        Args:
+            node: Node of each group, shape (K,).
+        """
+        ends = node[self.producer]
+        return np.asarray((ends == node[self.consumer]) & (ends >= 0))
+
+    def near_share(self, node: Ints) -> float | None:
+        """Return the share of all rows that stays within a node, 0..1; None without flows."""
+        every = float(self.rate.sum())
+        return float(self.rate[self.near(node)].sum()) / every if every > 0 else None
 
 
 @dataclass(frozen=True)
@@ -175,14 +189,16 @@ class Problem:
 
     def own(self, node: Ints) -> Floats:
         """Return the load of each group under a placement, minus its savings next to its partners, shape (K,)."""
-        near = self.together(node)
+        return self._without(self.flows.near(node))
+
+    def least(self) -> Floats:
+        """Return the load of each group next to all its partners, shape (K,)."""
+        return self._without(np.ones(len(self.flows.rate), dtype=bool))
+
+    def _without(self, near: Bools) -> Floats:
+        """Return the load of each group, minus what these flows save."""
         saved = np.bincount(self.flows.consumer[near], self.flows.saved[near], self.groups)
         return np.asarray(np.maximum(self.load - saved, 0.0))
-
-    def together(self, node: Ints) -> Bools:
-        """Return which flows stay within a node, shape (E,)."""
-        ends = node[self.flows.producer]
-        return np.asarray((ends == node[self.flows.consumer]) & (ends >= 0))
 
     def mean(self, node: Ints) -> float:
         """Return the load that every kept node would have if all were equally loaded and removed ones empty, points."""

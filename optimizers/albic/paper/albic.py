@@ -46,7 +46,7 @@ def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -
     """
     if (problem.node < 0).any():  # placing costs nothing
         problem = replace(problem, node=balance(replace(problem, budget=0.0), seed=seed).node)
-    together = problem.together(problem.node)
+    together = problem.flows.near(problem.node)
     wanted = heavy(problem)
     max_pl = MAX_PL
     while True:

@@ -83,7 +83,7 @@ def chains(chains: int, length: int, nodes: int, seed: int = 0, budget: float = 
 
 def collocation(given: Problem, node: Ints) -> float:
     """The share of all rows that stay within a node, 0..1."""
-    return float(given.flows.rate[given.together(node)].sum() / given.flows.rate.sum())
+    return float(given.flows.rate[given.flows.near(node)].sum() / given.flows.rate.sum())
 
 
 def after(given: Problem, node: Ints) -> Problem:

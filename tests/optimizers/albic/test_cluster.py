@@ -130,7 +130,8 @@ def test_groups_with_few_producers_join_them_if_that_saves_more() -> None:
     of = made(measured, 2)
     assert (of.batch_s(of.problem.node), of.bound_s()) == (4, 3)
     node = planned(of)
-    assert of.batch_s(node) == 3 and of.pairs.near_share(of.problem.node) == 0.0 and of.pairs.near_share(node) == 1.0
+    found = of.problem.flows
+    assert of.batch_s(node) == 3 and found.near_share(of.problem.node) == 0.0 and found.near_share(node) == 1.0
     assert of.problem.spent(node) == 4
     assert of.batch_s(planned(made(measured, 2, budget=2))) == 3.5
     assert (planned(made(measured, 2, remote_s_per_mb=0.0)) == of.problem.node).all()
@@ -145,7 +146,7 @@ def test_balance_is_not_given_up_for_locality() -> None:
 def test_load_measured_next_to_its_input_is_higher_elsewhere() -> None:
     flows = Flows((0,), (1,), (2_000_000,), s_per_mb=0.25)
     of = made(groups([1], [0, 0], second=[1], flows=flows), 2)
-    assert of.load(np.array([0, 0])).tolist() == [1, 1] and of.load(np.array([0, 1])).tolist() == [1, 1.5]
+    assert of.problem.own(np.array([0, 0])).tolist() == [1, 1] and of.problem.own(np.array([0, 1])).tolist() == [1, 1.5]
 
 
 def test_unevenness_is_the_time_over_that_of_slots_which_share_the_work_evenly() -> None:

@@ -37,7 +37,7 @@ def test_plans_too_small_to_shorten_the_batch_add_up_until_all_pairs_have_met() 
         plan = plan_placement(of, "joint", NONE, 0)
         assert of.problem.spent(plan.node) <= 2
         of = after(of, plan.node)
-    assert of.pairs.near_share(of.problem.node) == 1.0
+    assert of.problem.flows.near_share(of.problem.node) == 1.0
     assert of.batch_s(of.problem.node) == of.bound_s() == 10
 
 
@@ -50,7 +50,7 @@ def test_each_stage_is_even_though_chains_stay_whole() -> None:
     measured = groups(first.tolist(), at, second=second.tolist(), flows=flows)
     of = cluster(measured, measured.executor, executors, 1, PlacementOptions.read({"budget": float("inf")}))
     node = plan_placement(of, "joint", NONE, 0).node
-    assert of.pairs.near_share(node) == 1.0
+    assert of.problem.flows.near_share(node) == 1.0
     assert of.batch_s(node) <= 1.05 * of.bound_s() < of.batch_s(plan_placement(of, "balancer", NONE, 0).node)
 
 
@@ -63,7 +63,7 @@ def test_pairs_are_left_apart_if_that_saves_next_to_nothing(s_per_mb: float | No
 def test_published_algorithm_asks_for_one_pair_and_solves_its_program() -> None:
     of = paired(budget=2)
     plan = plan_placement(of, "albic", NONE, 0)
-    assert of.pairs.near(plan.node).sum() >= 1 and of.problem.spent(plan.node) <= 2
+    assert of.problem.flows.near(plan.node).sum() >= 1 and of.problem.spent(plan.node) <= 2
     assert plan.stage.startswith(("optimal", "feasible")) and ", 1 pairs asked, maxPL " in plan.stage
 
 

@@ -78,7 +78,7 @@ def test_own_when_partners_are_together_then_the_receiver_saves():
 def test_together_when_groups_have_no_node_then_is_false():
     posed = replace(GOOD, node=np.array([-1, -1, 0]), flows=flows((0, 1, 1, 1)))
 
-    assert not posed.together(posed.node).any()
+    assert not posed.flows.near(posed.node).any()
 
 
 def test_spent_when_a_group_had_no_node_then_placing_it_is_free():

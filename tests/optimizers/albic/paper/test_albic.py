@@ -34,16 +34,16 @@ def test_place_when_one_to_one_then_collocates_a_pair_per_period(options: AlbicO
     given = pairs(8, 4, 4)
     for period in range(4):
         given = after(given, place(given, options=options).node)
-        assert given.together(given.node).sum() >= period + 1
+        assert given.flows.near(given.node).sum() >= period + 1
 
 
 @BOTH
 def test_place_when_pairs_are_collocated_then_they_stay_together(options: AlbicOptions) -> None:
     given = pairs(8, 4, 6)
     for _ in range(4):
-        before = given.together(given.node)
+        before = given.flows.near(given.node)
         given = after(given, place(given, options=options).node)
-        assert given.together(given.node)[before].all()
+        assert given.flows.near(given.node)[before].all()
 
 
 def test_place_when_repeated_then_is_the_same() -> None:
@@ -69,8 +69,8 @@ def test_place_when_a_pair_exceeds_the_budget_then_literal_is_stuck() -> None:
     for seed in range(4):
         literal = after(literal, place(literal, seed=seed, options=LITERAL).node)
         corrected = after(corrected, place(corrected, seed=seed, options=CORRECTED).node)
-    assert not literal.together(literal.node).any()
-    assert corrected.together(corrected.node)[1]
+    assert not literal.flows.near(literal.node).any()
+    assert corrected.flows.near(corrected.node)[1]
 
 
 def test_maintain_when_a_part_is_too_large_then_corrected_cuts_again() -> None:
@@ -98,7 +98,7 @@ def test_maintain_makes_no_part_cost_more_than_the_budget() -> None:
 
 def test_maintain_when_pairs_are_apart_then_puts_them_in_no_set() -> None:
     given = problem([0, 0, 1], nodes=2, edges=[(0, 1, 1.0), (1, 2, 1.0)])
-    units = maintain(given, given.together(given.node), 25.0, CORRECTED, 0)
+    units = maintain(given, given.flows.near(given.node), 25.0, CORRECTED, 0)
     assert units[0] == units[1] != units[2]
 
 
@@ -155,4 +155,4 @@ def test_place_when_the_milp_solves_then_the_plan_is_as_valid() -> None:
     given = pairs(6, 3, 3)
     plan = place(given, options=replace(CORRECTED, solver="milp"))
     assert given.spent(plan.node) <= 3
-    assert given.together(plan.node).any()
+    assert given.flows.near(plan.node).any()
