@@ -42,7 +42,7 @@ def place(problem: Problem, *, seed: int = 0, options: AlbicOptions = LITERAL) -
     Args:
         problem: The problem.
         seed: Seed of ties among pairs, of METIS and of the balancer.
-        options: Which corrections apply.
+        options: Whether it is corrected, and its solver.
     """
     if (problem.node < 0).any():  # placing costs nothing
         problem = replace(problem, node=balance(replace(problem, budget=0.0), seed=seed).node)
@@ -61,16 +61,16 @@ def _attempt(
 ) -> tuple[Plan, float]:
     """Return a plan for one maxPL, and the load distance to compare with maxLD."""
     units = maintain(problem, collocated, max_pl, options, seed)
-    pure = max_pl <= 0 and options.ends_at_zero
+    pure = max_pl <= 0 and options.corrected
     pin = None if pure else improve(problem, units, apart, options, seed)
     small = contract(problem, units)
-    if options.true_load and pin is not None:
+    if options.corrected and pin is not None:
         small = _take_off_savings(problem, small, units, pin)
     of_units = _solve(small, None if pin is None else _pins(problem, units, pin), seed, options)
     node = of_units.node[units]
     true = problem.distance(node)
     stage = f"{of_units.stage}, {int(pin is not None)} pairs asked, maxPL {max_pl:g}"
-    return Plan(node, 0.0, stage), true if options.true_load else _assumed(small, of_units.node)
+    return Plan(node, 0.0, stage), true if options.corrected else _assumed(small, of_units.node)
 
 
 def _assumed(small: Problem, node: Ints) -> float:

@@ -38,7 +38,7 @@ def maintain(problem: Problem, collocated: Bools, max_pl: float, options: AlbicO
         problem: The problem.
         collocated: Heavy flows within a node (colGrps), shape (E,).
         max_pl: maxPL of this attempt, points; at 0 and below every group is a unit of its own.
-        options: ``repartition``.
+        options: Corrected, no part of several groups is beyond a limit.
         seed: Seed of METIS.
     """
     flows = problem.flows
@@ -58,7 +58,7 @@ def _split(problem: Problem, members: Ints, max_pl: float, options: AlbicOptions
     load, cost = problem.own(problem.node)[members], problem.cost[members]
     parts = _parts(load, cost, max_pl, problem.budget)
     label = _cut(problem, members, load, cost, parts, max_pl, seed)
-    while options.repartition:
+    while options.corrected:
         too_large = _beyond(label, load, cost, max_pl, problem.budget)
         if not len(too_large):
             break
@@ -116,7 +116,7 @@ def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, 
         problem: The problem.
         units: Unit of each group, shape (K,).
         apart: Heavy flows between nodes (toBeColGrps), shape (E,).
-        options: ``fits_budget``, ``keeps_off_removed``.
+        options: Corrected, the pair fits the budget, and its node is not marked for removal.
         seed: Seed of the choice among pairs of the same rate.
     """
     flows = problem.flows
@@ -129,7 +129,7 @@ def improve(problem: Problem, units: Ints, apart: Bools, options: AlbicOptions, 
         ends = int(units[pair[0]]), int(units[pair[1]])
         node = _shared_node(problem, pair, (int(members[ends[0]]), int(members[ends[1]])), loads, options)
         price = sum(float(cost[u]) for k, u in zip(pair, ends, strict=True) if problem.node[k] != node)
-        if node >= 0 and not (options.fits_budget and price > problem.budget):
+        if node >= 0 and not (options.corrected and price > problem.budget):
             return PairPin(flow, node)
     return None
 
@@ -140,7 +140,7 @@ def _shared_node(
     """Return the node that a pair should share; -1 for none."""
     nodes = [int(problem.node[k]) for k in pair]
     usual = _usual(nodes, members, loads)
-    if not options.keeps_off_removed or not problem.removed[usual]:
+    if not options.corrected or not problem.removed[usual]:
         return usual
     return next((n for n in nodes if not problem.removed[n]), -1)
 
