@@ -43,7 +43,7 @@ METHODS: Mapping[str, Method] = {
     # it stops moving once its heaviest pair costs more than the budget
     "albic_literal": partial(_on_whole, lambda problem, seed: published(problem, seed=seed, options=LITERAL)),
     "cola": partial(_on_whole, lambda problem, seed: cola.place(problem, seed=seed)),
-    "flux": partial(_on_whole, lambda problem, seed: flux.balance(problem, seed=seed)),
+    "flux": partial(_on_whole, lambda problem, seed: flux.balance(problem)),
 }
 
 

@@ -26,12 +26,11 @@ LEAST_GAIN = 1e-12
 """Squared points; less is rounding."""
 
 
-def balance(problem: Problem, *, seed: int = 0) -> Plan:
+def balance(problem: Problem) -> Plan:
     """Return Flux's plan, which proves nothing: its bound is 0.
 
     Args:
         problem: The problem; loads are those under the present placement, caps are respected but not eased.
-        seed: Not used: Flux is deterministic.
     """
     assignment = Assignment(balance_problem(problem))
     place_unplaced(assignment)
