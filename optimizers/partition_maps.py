@@ -119,8 +119,8 @@ class PartitionMaps:
         if before.workers != workers:
             return replace(plan, reason=OTHER_WORKERS)
         noise = math.sqrt((workers - 1) / max(seen.rows, 1.0))
-        worth = self.options.least_gain + self.options.move_cost * plan.moved + noise
-        return plan if plan.before - plan.after >= worth else replace(plan, reason=EVEN)
+        least = self.options.least_gain + self.options.move_cost * plan.moved + noise
+        return plan if plan.before - plan.after >= least else replace(plan, reason=EVEN)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ RETRIES = 5
 """Retries per aim after a dead end."""
 ROUNDS = 3
 """How often nodes that fix the load distance are set aside to balance the others."""
-WORTH = 1.0
+EVEN_ENOUGH = 1.0
 """The other nodes are left alone up to this many points from their own mean."""
 
 
@@ -115,7 +115,7 @@ def _balance_others(assignment: Assignment, rng: np.random.Generator) -> Assignm
         fixed = problem.fixed | done[assignment.node]
         mean = float(assignment.raw[kept].sum() / problem.capacity[kept].sum())
         rest = assignment.copy_with(assignment.node, replace(problem, kept=kept, fixed=fixed, mean=mean))
-        if rest.distance() <= WORTH:
+        if rest.distance() <= EVEN_ENOUGH:
             break
         assignment = _descend(rest, 0.0, rng)
         _give_back(assignment)

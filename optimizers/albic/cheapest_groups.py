@@ -86,15 +86,15 @@ class PiledGroups:
         self.heavy = OrderedPiles.of(load, price, pile, piles, load)
         self.light = OrderedPiles.of(load, price, pile, piles, -load)
         if not self.equal:
-            worth = np.divide(load, price, out=np.full(len(load), np.inf), where=price > 0)
-            self._worth = OrderedPiles.of(load, price, pile, piles, worth)
+            per_price = np.divide(load, price, out=np.full(len(load), np.inf), where=price > 0)
+            self._efficient = OrderedPiles.of(load, price, pile, piles, per_price)
             self._cheap = OrderedPiles.of(load, price, pile, piles, -price)
 
     def least(self, pile: Ints, count: Ints, need: Floats) -> Floats:
         """Return a lower bound on each price, shape of ``pile``; infinite if the whole pile is too light."""
         if self.equal:
             return np.where(count > self.heavy.size(pile), np.inf, count * self.unit)
-        return np.maximum(self._worth.fraction(pile, need), self._cheap.cheapest(pile, count))
+        return np.maximum(self._efficient.fraction(pile, need), self._cheap.cheapest(pile, count))
 
 
 def _prefix(values: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Exchange two groups between their nodes if neither could move alone without upsetting the balance.
 
-An exchange of k on node a and l on node b is worth
+The gain of an exchange of k on node a and l on node b is
     S(k, b) - S(k, a) + S(l, a) - S(l, b) - 2 s_kl + credits - (what the deviations of a and b cost more)
 points. s_kl, what the two save together, is counted in S(k, b) and in S(l, a), but they do not meet.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from millrace.optimizers.albic.hill_climbing import LEAST
+from millrace.optimizers.albic.hill_climbing import LEAST_GAIN
 from millrace.optimizers.albic.savings import Savings
 from millrace.optimizers.albic.search_context import PlacementState, SearchContext, placement_state
 from millrace.optimizers.arrays import Floats, Ints
@@ -53,12 +53,12 @@ def _make_best(context: SearchContext, now: PlacementState, pairs: Savings, node
     affordable = price <= left
     first, second, price = first[affordable], second[affordable], price[affordable]
     gain = gains(context, now, pairs, first, second, extra)
-    paying = gain > LEAST * context.prices.scale
+    paying = gain > LEAST_GAIN * context.prices.scale
     first, second, price, gain = first[paying], second[paying], price[paying], gain[paying]
-    worth = gain / np.maximum(price, problem.cost.min())
+    rank = gain / np.maximum(price, problem.cost.min())
     touched = np.zeros(problem.nodes, dtype=bool)
     made = 0
-    for at in np.argsort(-worth, kind="stable")[: 20 * problem.nodes].tolist():
+    for at in np.argsort(-rank, kind="stable")[: 20 * problem.nodes].tolist():
         k, m = int(first[at]), int(second[at])
         a, b = int(node[k]), int(node[m])
         if touched[a] or touched[b] or price[at] > left:
@@ -83,7 +83,7 @@ def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: 
     own += (relief - _price(context, extra, able))[:, None]
     best = own[:, at]
     best += best.T.copy()
-    first, second = np.nonzero(best > LEAST * context.prices.scale)
+    first, second = np.nonzero(best > LEAST_GAIN * context.prices.scale)
     real = (first < second) & (at[first] != at[second])
     return able[first[real]], able[second[real]]
 
@@ -91,7 +91,7 @@ def _candidates(context: SearchContext, now: PlacementState, able: Ints, extra: 
 def gains(
     context: SearchContext, now: PlacementState, pairs: Savings, first: Ints, second: Ints, extra: Floats
 ) -> Floats:
-    """Return the worth of exchanges minus the cost of their moves, points, shape (X,).
+    """Return the gain of exchanges minus the cost of their moves, points, shape (X,).
 
     Args:
         context: The context.

@@ -1,9 +1,9 @@
 """Hill climbing: moves of single groups within the budget, many per pass.
 
-A move of group k from node a to node b is worth
+The gain of a move of group k from node a to node b is
     S(k, b) - S(k, a) + credit_k ([b is k's target] - [a is k's target]) - (what deviations cost more then)
-points; deviations are those of each stage from its own mean. Moves are ranked by worth over cost. A pass makes the best
-moves that share no node. These hardly affect one another's worth, so many can be made at once, and a thousand nodes
+points; deviations are those of each stage from its own mean. Moves are ranked by gain over cost. A pass makes the best
+moves that share no node. These hardly affect one another's gain, so many can be made at once, and a thousand nodes
 take a few passes.
 
 Candidates: to the nodes of heavy partners, to the target, and from a stage's fullest nodes to its emptiest. A group
@@ -22,19 +22,19 @@ from millrace.optimizers.arrays import Bools, Floats, Ints
 PASSES, LARGE_PASSES = 400, 40
 """Most passes, and if there are more than :data:`LARGE` groups."""
 LARGE = 20_000
-QUICK = 1.5
+DETOUR_GAIN = 1.5
 """A group on its way to its target leaves for a partner that pays this many times the target's rate per unit of cost.
 """
 RELIEF = 3
 """Emptiest nodes offered to a group of a full node."""
-PAID = 0.25
+PAID_COST_SHARE = 0.25
 """Share of its cost by which a move that is already paid for is ranked: early, but not always first."""
-LIST = 12
-"""Candidates per node and pass: more would share their nodes with better ones."""
-CROWD = 20
+CANDIDATES_PER_NODE = 12
+"""Per pass: more would share their nodes with better ones."""
+GROUPS_PER_MOVE = 20
 """Groups per node for which a node takes part in one more move per pass: among so many, two moves hardly meet."""
-LEAST = 1e-9
-"""Worth below which a move is rounding."""
+LEAST_GAIN = 1e-9
+"""Gain below which a move is rounding, as a share of the prices' scale."""
 
 
 def climb(context: SearchContext, node: Ints, noise: Floats | None = None) -> Ints:
@@ -70,13 +70,13 @@ def _make_best(
     allowed = (to != node[group]) & ~context.fixed[group] & (extra[group] <= left) & _fits(problem, node, group, to)
     group, to = group[allowed], to[allowed]
     gain = _gain(context, now, group, to)
-    enough = gain > np.where(paid[group], LEAST * context.prices.scale, context.prices.move[group])
+    enough = gain > np.where(paid[group], LEAST_GAIN * context.prices.scale, context.prices.move[group])
     group, to, gain = group[enough], to[enough], gain[enough]
-    rank = gain / (problem.cost[group] * np.where(paid[group], PAID, 1.0))
+    rank = gain / (problem.cost[group] * np.where(paid[group], PAID_COST_SHARE, 1.0))
     if noise is not None:
         rank = rank * noise[group]
-    best = np.lexsort((to, group, -rank))[: LIST * problem.nodes]
-    turns = max(1, problem.groups // (problem.nodes * CROWD))
+    best = np.lexsort((to, group, -rank))[: CANDIDATES_PER_NODE * problem.nodes]
+    turns = max(1, problem.groups // (problem.nodes * GROUPS_PER_MOVE))
     touched = np.zeros(problem.nodes, dtype=np.intp)
     made = 0
     for k, source, goal in zip(group[best].tolist(), node[group[best]].tolist(), to[best].tolist(), strict=True):
@@ -90,7 +90,7 @@ def _make_best(
 
 
 def _gain(context: SearchContext, now: PlacementState, group: Ints, to: Ints) -> Floats:
-    """Return the worth of each move, points."""
+    """Return the gain of each move, points."""
     problem, source = context.problem, now.node[group]
     capacity = problem.capacity
     deviation = now.raw / capacity - now.mean
@@ -135,8 +135,8 @@ def _to_partners(context: SearchContext, now: PlacementState) -> tuple[Ints, Int
     if context.target is None:
         return group, to
     saves = (now.savings.at(group, to) - now.saved[:, group]).sum(axis=0)
-    quick = saves > QUICK * context.target.rate * context.problem.cost[group]
-    free = (context.target.node[group] < 0) | quick
+    pays_more = saves > DETOUR_GAIN * context.target.rate * context.problem.cost[group]
+    free = (context.target.node[group] < 0) | pays_more
     return group[free], to[free]
 
 

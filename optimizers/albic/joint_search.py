@@ -5,7 +5,7 @@ the load that it really saves and the balance that it leaves, and the moves of a
 
 1. Urgent work: groups without a node, nodes marked for removal, caps (:mod:`rebalance`).
 2. A target for the whole cluster, if many moves pay only together (:mod:`target`).
-3. Moves by worth over cost, many per pass (:mod:`hill_climbing`).
+3. Moves by gain over cost, many per pass (:mod:`hill_climbing`).
 4. Ruin and recreate: part of the moves is undone and chosen again; the result is kept if the whole is better.
 5. Moves and exchanges of whole units, which are groups that share a node and bind one another (:mod:`search_context`,
    :mod:`exchanges`).
@@ -51,7 +51,7 @@ RUINED = (0.2, 0.6)
 NOISE = 0.3
 """Standard deviation of the log factor on rankings in a round."""
 LEAST_SHARE = 0.05
-"""Share of the worth of all flows, beyond chance, below which collocation is left alone."""
+"""Share of what all flows save, beyond chance, below which collocation is left alone."""
 MAX_DISTANCE = 10.0
 """Load distance beyond which balance comes before collocation, points (the paper's maxLD)."""
 ROUNDS = 24
@@ -97,9 +97,9 @@ def _pays(context: SearchContext) -> bool:
     better placement always turns up, at the price of endless moves.
     """
     problem, edges = context.problem, context.edges
-    whole = float(edges.worth.sum())
+    whole = float(edges.half_saved.sum())
     binding = binding_edges(problem, edges)
-    if float(edges.worth[binding].sum()) >= LEAST_SHARE * whole or problem.groups > MOST_REFINED:
+    if float(edges.half_saved[binding].sum()) >= LEAST_SHARE * whole or problem.groups > MOST_REFINED:
         return True
     if (problem.node < 0).any():  # too few facts, for one period
         return True

@@ -41,7 +41,7 @@ LARGEST = 4_000
 """Executors times groups and pairs above which a plan is left as it is."""
 EFFORT = 0.2
 """Deterministic time for each of both searches, about seconds: every machine gets the same plan."""
-WORTH = 0.001
+LEAST_GAIN = 0.001
 """Least share of the batch's stateful part by which a new plan has to be shorter."""
 
 
@@ -62,13 +62,13 @@ def improve(cluster: Cluster, node: Ints, fixed: Ints, seed: int) -> tuple[Ints,
     search = _Search(cluster, node, fixed, seed)
     before_s = cluster.batch_s(node)
     found, bound_s = search.shortest()
-    if found is None or cluster.batch_s(found) > before_s * (1 - WORTH):
-        return node, before_s * (1 - WORTH) <= bound_s
-    enough_s = cluster.batch_s(found) * (1 + WORTH / 2)
+    if found is None or cluster.batch_s(found) > before_s * (1 - LEAST_GAIN):
+        return node, before_s * (1 - LEAST_GAIN) <= bound_s
+    enough_s = cluster.batch_s(found) * (1 + LEAST_GAIN / 2)
     cheaper = search.cheapest(found, enough_s)
     if cheaper is not None and cluster.batch_s(cheaper) <= enough_s:
         found = cheaper
-    return found, cluster.batch_s(found) * (1 - WORTH) <= bound_s
+    return found, cluster.batch_s(found) * (1 - LEAST_GAIN) <= bound_s
 
 
 class _Search:

@@ -42,8 +42,8 @@ class Edges:
     flow: Ints
 
     @property
-    def worth(self) -> Floats:
-        """Half of what each flow saves, shape (2E,): both of its directions together are worth it once."""
+    def half_saved(self) -> Floats:
+        """Half of what each flow saves, shape (2E,): both of its directions together save it once."""
         return self.saved / 2
 
 

@@ -163,7 +163,9 @@ def contract_context(context: SearchContext, node: Ints) -> tuple[SearchContext,
     small = contract(replace(problem, node=node, budget=max(0.0, left)), units, cost=cost)
     every = context.edges
     within = units[every.group] == units[every.other]
-    saved = [total(units[every.group[of]], every.worth[of], small.groups) for of in _by_stage(every, within, context)]
+    saved = [
+        total(units[every.group[of]], every.half_saved[of], small.groups) for of in _by_stage(every, within, context)
+    ]
     lanes = np.array([total(units, load, small.groups) for load in context.lanes]) - np.array(saved)
     apart = np.flatnonzero(~within)
     number = np.cumsum(~within) - 1

@@ -34,7 +34,7 @@ LEAST_MEMBERS = 3
 FEW = 2.0
 """Components per node up to which the Hungarian method lays them out."""
 BINDING = 0.3
-"""Share of the worth of all of a group's flows from which a single flow binds it to its partner."""
+"""Share of what all of a group's flows save from which a single flow binds it to its partner."""
 OVERSIZE = 1.1
 """Load of a component, over the largest node's share of all load, beyond which it is cut."""
 LARGEST_UNIT = 0.5
@@ -88,12 +88,12 @@ def worthwhile_target(problem: Problem, edges: Edges, prices: Prices, node: Ints
         target: The placement, shape (K,); :data:`LOOSE` if it does not matter.
     """
     there = np.where(target >= 0, target, node)
-    gain = float(edges.worth[_same(edges, there)].sum() - edges.worth[_same(edges, node)].sum())
+    gain = float(edges.half_saved[_same(edges, there)].sum() - edges.half_saved[_same(edges, node)].sum())
     moved = there != node
     if gain <= prices.move[moved].sum() or not moved.any():
         return None
     both = _same(edges, target) & (target[edges.group] >= 0)
-    credit = total(edges.group[both], edges.worth[both], problem.groups)
+    credit = total(edges.group[both], edges.half_saved[both], problem.groups)
     return Target(target, credit, gain / float(problem.cost[moved].sum()))
 
 
@@ -109,8 +109,8 @@ def binding_edges(problem: Problem, edges: Edges, node: Ints | None = None) -> B
         edges: Its flows.
         node: Only edges within a node of this placement, shape (K,); None for all.
     """
-    whole = total(edges.group, edges.worth, problem.groups)
-    binding: Bools = edges.worth >= BINDING * np.minimum(whole[edges.group], whole[edges.other])
+    whole = total(edges.group, edges.half_saved, problem.groups)
+    binding: Bools = edges.half_saved >= BINDING * np.minimum(whole[edges.group], whole[edges.other])
     return binding if node is None else binding & _same(edges, node)
 
 
@@ -119,7 +119,9 @@ def _items(problem: Problem, edges: Edges, heavy: Ints, node: Ints, seed: int) -
     label = components(problem.groups, edges.group[heavy], edges.other[heavy])
     size = np.bincount(label)
     inside = label[edges.group] == label[edges.other]
-    load = total(label, problem.load, len(size)) - total(label[edges.group[inside]], edges.worth[inside], len(size))
+    load = total(label, problem.load, len(size)) - total(
+        label[edges.group[inside]], edges.half_saved[inside], len(size)
+    )
     mean = float(load.sum() / problem.capacity[problem.kept].sum())
     room = mean * float(problem.capacity[problem.kept].max())
     items = np.where(size[label] >= LEAST_MEMBERS, label, LOOSE)
@@ -140,13 +142,13 @@ def _cut(problem: Problem, edges: Edges, members: Ints, node: Ints, parts: int, 
     index[members] = numbered(unit[members])
     first, second = index[edges.group], index[edges.other]
     both = (first >= 0) & (second >= 0)
-    first, second, worth = first[both], second[both], edges.worth[both]
+    first, second, saved = first[both], second[both], edges.half_saved[both]
     count = int(index.max()) + 1
     bound = binding_edges(problem, edges)[both]
     # load of a group once it is next to the groups that bind it
-    eased = total(first[bound], worth[bound], count)
+    eased = total(first[bound], saved[bound], count)
     weight = np.maximum(0.0, total(index[members], problem.load[members], count) - eased)
-    part = partition(weight, (first, second), worth, parts, seed=seed)
+    part = partition(weight, (first, second), saved, parts, seed=seed)
     return np.asarray(part[index[members]], dtype=np.intp)
 
 
@@ -162,7 +164,7 @@ def kept_units(problem: Problem, edges: Edges, node: Ints, largest: float) -> In
     bound = binding_edges(problem, edges, node)
     label = components(problem.groups, edges.group[bound], edges.other[bound])
     load = total(label, problem.load, int(label.max(initial=-1)) + 1)
-    load -= total(label[edges.group[bound]], edges.worth[bound], len(load))
+    load -= total(label[edges.group[bound]], edges.half_saved[bound], len(load))
     too_large = load[label] > largest
     label[too_large] = len(load) + np.flatnonzero(too_large)
     return numbered(label)
@@ -182,7 +184,7 @@ def lay_out(problem: Problem, edges: Edges, items: Ints, prices: Prices, node: I
     of = items >= 0
     together = _same(edges, items) & of[edges.group]
     load = total(items[of], problem.load[of], count)
-    load -= total(items[edges.group[together]], edges.worth[together], count)
+    load -= total(items[edges.group[together]], edges.half_saved[together], count)
     stays = coo_array((problem.cost[of], (items[of], node[of])), shape=(count, problem.nodes)).tocsr()[:, kept]
     rest = total(node[~of], problem.own(node)[~of], problem.nodes)[kept]
     capacity = problem.capacity[kept]

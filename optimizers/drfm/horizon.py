@@ -60,8 +60,8 @@ def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOption
     node = match_nodes(np.unique(fresh.node, return_inverse=True)[1], placement.node, len(placement.count))
     moves = int(((node != problem.node) & problem.placed).sum())
     less = moves - int(((placement.node != problem.node) & problem.placed).sum())
-    worth = saved > 0 and less * options.move_price <= saved * placement.ahead
-    return node if worth and _catches_up(problem, node, options) else placement.node
+    pays = saved > 0 and less * options.move_price <= saved * placement.ahead
+    return node if pays and _catches_up(problem, node, options) else placement.node
 
 
 def _catches_up(problem: Problem, node: Ints, options: HorizonOptions) -> bool:

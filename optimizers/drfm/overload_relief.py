@@ -19,9 +19,6 @@ from millrace.optimizers.arrays import Ints
 from millrace.optimizers.drfm.insertion import parts
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement
 
-TWO = 2
-"""With two streams on a node, one is alone after the other has moved: nothing can relieve it any more."""
-
 
 def relieve_overloads(placement: StreamPlacement, options: HorizonOptions) -> None:
     """Relieve all nodes that do not hold out for as long as the options require."""
@@ -39,7 +36,7 @@ def _windows_without(placement: StreamPlacement, node: int) -> tuple[Ints, Ints]
     left = placement.window(
         placement.sums[node] - placement.mean[members], placement.noise[node] - placement.variance[members]
     )
-    alone = len(members) == TWO
+    alone = len(members) == 2  # nothing can relieve the one that stays any more
     return members, np.where(alone, placement.ahead, left)
 
 
@@ -133,9 +130,9 @@ def _give_to(placement: StreamPlacement, members: Ints, targets: Ints, options: 
     if not len(targets):
         return False
     held = _windows_with(placement, members, targets)
-    worth = np.where(held >= options.act, held, 0) * placement.mean[members, 0][:, None]
-    at = np.unravel_index(np.argmax(worth), worth.shape)
-    if worth[at] <= 0:
+    value = np.where(held >= options.act, held, 0) * placement.mean[members, 0][:, None]
+    at = np.unravel_index(np.argmax(value), value.shape)
+    if value[at] <= 0:
         return False
     placement.put(int(members[at[0]]), int(targets[at[1]]))
     return True
@@ -146,6 +143,6 @@ def _open(placement: StreamPlacement, node: int, options: HorizonOptions) -> Non
     members, left = _windows_without(placement, node)
     enough = np.where(left >= options.act, left, -1)
     rate = placement.mean[members, 0]
-    worth = np.where(enough.max() >= 0, enough, rate)  # if one move is not enough, the fastest stream
-    at = np.lexsort((members, rate, -worth))[0]
+    value = np.where(enough.max() >= 0, enough, rate)  # if one move is not enough, the fastest stream
+    at = np.lexsort((members, rate, -value))[0]
     placement.put(int(members[at]), placement.open())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from millrace.model.placement import Flows, PartitionLoads, Speeds
 from millrace.optimizers.albic import optimal_placement
 from millrace.optimizers.albic.cluster import Cluster, cluster
-from millrace.optimizers.albic.optimal_placement import WORTH, improve, is_small
+from millrace.optimizers.albic.optimal_placement import LEAST_GAIN, improve, is_small
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.arrays import Ints
@@ -58,7 +58,7 @@ def test_proven_optimum_matches_trying_all_placements(of: Cluster) -> None:
     assert of.problem.spent(found) <= max(of.problem.budget, of.problem.spent(node))
     assert not of.problem.removed[found].any()
     if proven:
-        assert of.batch_s(found) * (1 - WORTH) <= shortest_s(of, node) + 1e-5
+        assert of.batch_s(found) * (1 - LEAST_GAIN) <= shortest_s(of, node) + 1e-5
     assert proven or of.cores > 1
 
 
