@@ -56,8 +56,8 @@ def plan_contingencies(context: OperatorContext, slots: int) -> tuple[Contingenc
     if not context.is_known or not counted:
         return (overdue,)
     lines: list[Contingency] = []
-    worth, ability = context.worth(slots)
-    above = max(demand.sustainable(ability, worth), context.rate)
+    effective, ability = context.effective_at(slots)
+    above = max(demand.sustainable(ability, effective), context.rate)
     for p in higher:
         planned = _planned(context, demand, p)
         if planned < ROOM * above and p != higher[-1]:
@@ -76,16 +76,16 @@ def _overdue_s(context: OperatorContext, demand: Demand, slots: int) -> float:
     expected_s = planned_s = demand.objective.planned_batch_s(fixed_s, demand.trigger_s)
     if demand.waiting and context.is_known:
         rows = min(demand.waiting + demand.rate * planned_s, demand.batch_rows or math.inf)
-        expected_s = max(planned_s, (fixed_s or 0.0) + rows / context.worth(slots)[1])
+        expected_s = max(planned_s, (fixed_s or 0.0) + rows / context.effective_at(slots)[1])
     return max(OVERDUE * expected_s, row_wait.longest_batch_s(demand.objective.max_lag_s, demand.trigger_s))
 
 
 def _gains(context: OperatorContext, slots: int, higher: int) -> bool:
     tasks = context.operator.tasks
-    return waves.worth(higher, tasks) > waves.worth(slots, tasks)
+    return waves.effective(higher, tasks) > waves.effective(slots, tasks)
 
 
 def _planned(context: OperatorContext, demand: Demand, slots: int) -> float:
     """Return the rate that a level is sized for, rows per second: by the curve's lower bound, as for any step up."""
-    worth = waves.worth(slots, context.operator.tasks)
-    return demand.planned(context.curve.sure_at(worth), worth)
+    effective = waves.effective(slots, context.operator.tasks)
+    return demand.planned(context.curve.sure_at(effective), effective)

@@ -42,7 +42,7 @@ from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, c
 from millrace.optimizers.conttune.sizing import Sizing, hold_job
 from millrace.optimizers.conttune.state import AppState, OperatorState
 from millrace.optimizers.conttune.surrogate import estimator
-from millrace.optimizers.conttune.waves import worth
+from millrace.optimizers.conttune.waves import effective
 
 BEHIND = 0.002
 """Share of the arrival rate by which a backlog has to grow before a job counts as falling behind."""
@@ -167,7 +167,7 @@ class Flow(BaseTuner[FlowOptions]):
                     ),
                     room=room,
                     variance=need.variance,
-                    observations=[replace(o, parallelism=worth(o.parallelism, operator.tasks)) for o in points],
+                    observations=[replace(o, parallelism=effective(o.parallelism, operator.tasks)) for o in points],
                     state=of_operator,
                     time=signals.until,
                     options=self.options,

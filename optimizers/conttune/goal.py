@@ -52,9 +52,9 @@ def unmet_goal(context: OperatorContext) -> UnmetGoal | None:
     wait_s, _, slots = min(_prospects(context, demand, p) for p in context.bounds.levels)
     if wait_s <= MET * goal_s:
         return None
-    worth, ability = context.worth(slots)
-    fixed_s = row_wait.longest_wait_s(demand.fixed_at(worth) or 0.0, demand.trigger_s)
-    sustains = demand.throughput(ability, worth)
+    effective, ability = context.effective_at(slots)
+    fixed_s = row_wait.longest_wait_s(demand.fixed_at(effective) or 0.0, demand.trigger_s)
+    sustains = demand.throughput(ability, effective)
     return UnmetGoal(slots, wait_s, fixed_s, sustains, tuple(_helps(context, demand, wait_s)))
 
 
@@ -78,8 +78,8 @@ def _either(helps: Sequence[str]) -> str:
 
 def _prospects(context: OperatorContext, demand: Demand, slots: int) -> tuple[float, float, int]:
     """Return longest wait, negated throughput and slots; the smallest tuple is the best."""
-    worth, ability = context.worth(slots)
-    return demand.longest_wait_s(ability, worth), -demand.throughput(ability, worth), slots
+    effective, ability = context.effective_at(slots)
+    return demand.longest_wait_s(ability, effective), -demand.throughput(ability, effective), slots
 
 
 def _helps(context: OperatorContext, demand: Demand, wait_s: float) -> Sequence[str]:
@@ -99,7 +99,7 @@ def _more_slots(context: OperatorContext, demand: Demand) -> int | None:
     highest = BEYOND * most
     curve = draw_curve(context.surrogate, context.levels, highest, 0.0, 0.0)
     for slots in range(most + step, highest + 1, step):
-        worth = waves.worth(slots, context.operator.tasks)
-        if demand.is_attainable(worth) and demand.rate <= demand.planned(curve.at(worth), worth):
+        effective = waves.effective(slots, context.operator.tasks)
+        if demand.is_attainable(effective) and demand.rate <= demand.planned(curve.at(effective), effective):
             return slots
     return None

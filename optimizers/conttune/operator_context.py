@@ -37,7 +37,7 @@ class OperatorContext:
         room: Demand that it is sized for over its present demand, >= 1.
         variance: Relative variance of the demand.
         observations: Its own, oldest first, this evaluation's included, as they would be measured today. Each one
-            counts for the worth of its p (:mod:`millrace.optimizers.conttune.waves`).
+            counts for the effective slots of its p (:mod:`millrace.optimizers.conttune.waves`).
         state: Its memory, the present fixed cost included.
         time: Time of the evaluation (UTC).
         options: Flow's.
@@ -70,8 +70,8 @@ class OperatorContext:
 
     @property
     def effective(self) -> int:
-        """Worth of that p: the fewest slots that do the same."""
-        return waves.worth(self.ran, self.operator.tasks)
+        """The fewest slots that do the same as that p."""
+        return waves.effective(self.ran, self.operator.tasks)
 
     @cached_property
     def here(self) -> Level | None:
@@ -120,10 +120,10 @@ class OperatorContext:
         """PA of the level that runs, rows per second: as observed there, otherwise the model's."""
         return self.here.ability if self.here is not None else self.curve.at(self.effective)
 
-    def worth(self, slots: int) -> tuple[int, float]:
+    def effective_at(self, slots: int) -> tuple[int, float]:
         """Return the fewest slots that do the same as these, and their PA, rows per second."""
-        worth = waves.worth(slots, self.operator.tasks)
-        return worth, self.ability_now if worth == self.effective else self.curve.at(worth)
+        effective = waves.effective(slots, self.operator.tasks)
+        return effective, self.ability_now if effective == self.effective else self.curve.at(effective)
 
     @property
     def error_now(self) -> float:
@@ -189,7 +189,7 @@ class OperatorContext:
         return self.level(min(least, max(reachable, low)))
 
     def level(self, parallelism: int) -> int:
-        """Return the least allowed level that is worth as much as p, or as the highest allowed one."""
+        """Return the least allowed level that does as much as p, or as the highest allowed one."""
         return waves.level(parallelism, self.operator.tasks, self.bounds)
 
     @property

@@ -94,8 +94,8 @@ def _down(context: OperatorContext, step: ScalingStep, target: int, potential: P
 
 
 def _is_enough(context: OperatorContext, slots: int, share: float) -> bool:
-    worth, _ = context.worth(slots)
-    return share >= 1 or context.curve.sure_at(worth) * share >= context.demand.required_at(worth)
+    effective, _ = context.effective_at(slots)
+    return share >= 1 or context.curve.sure_at(effective) * share >= context.demand.required_at(effective)
 
 
 def _why_not(slots: int, potential: PotentialPlacement) -> str:

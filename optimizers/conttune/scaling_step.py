@@ -220,7 +220,7 @@ def _pay(job: JobContext, contexts: Sequence[OperatorContext], lower: Mapping[st
     steps = [lower]
     if len(contexts) == 1:
         (context,), (deepest,) = contexts, lower.values()
-        # deepest is a level already: the level of an allowed 4 that is worth 3 would be one that is worth 4
+        # deepest is a level already: the level of an allowed 4 that does no more than 3 would be one that does more
         between = sorted({deepest, *(context.level(p) for p in range(deepest + 1, context.now))})
         steps = [{context.operator.name: p} for p in between if context.now - p >= least * total]
     found: list[PayBack] = []

@@ -5,7 +5,7 @@ Symbols:
     p   slots
 
 T tasks of about equal length need ceil(T / p) turns on p slots. 8 tasks take two turns on 4 slots as well as on 7, so
-5, 6 and 7 slots are worth no more than 4. The worth of a level is the lowest level with the same number of turns.
+5, 6 and 7 slots do no more than 4. The effective slots of a level are the lowest level with the same number of turns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from millrace.model.objective import Bounds
 
 
-def worth(slots: int, tasks: int | None) -> int:
+def effective(slots: int, tasks: int | None) -> int:
     """Return the fewest slots on which a stage takes no more turns than on these.
 
     Args:
@@ -24,15 +24,15 @@ def worth(slots: int, tasks: int | None) -> int:
 
 
 def level(slots: int, tasks: int | None, bounds: Bounds) -> int:
-    """Return the fewest allowed slots that are worth as many as these, or as the highest allowed number.
+    """Return the fewest allowed slots that do as much as these, or as the highest allowed number.
 
     Args:
         slots: Wanted slots, >= 1.
         tasks: T, >= 1; None if it is unknown.
         bounds: The allowed slots.
     """
-    wanted = min(slots, worth(bounds.max_slots, tasks))
-    return next((p for p in bounds.levels if worth(p, tasks) >= wanted), bounds.max_slots)
+    wanted = min(slots, effective(bounds.max_slots, tasks))
+    return next((p for p in bounds.levels if effective(p, tasks) >= wanted), bounds.max_slots)
 
 
 def _turns(tasks: int, slots: int) -> int:

@@ -1,4 +1,4 @@
-"""The worth of slots to a stage with this number of tasks."""
+"""The effective slots of a stage with this number of tasks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.model.objective import Bounds
-from millrace.optimizers.conttune.waves import level, worth
+from millrace.optimizers.conttune.waves import effective, level
 
 
 @pytest.mark.parametrize(
     ("tasks", "expected"),
     [(8, [1, 2, 3, 4, 4, 4, 4, 8, 8, 8]), (3, [1, 2, 3, 3, 3, 3, 3, 3, 3, 3]), (None, list(range(1, 11)))],
 )
-def test_worth_of_one_to_ten_slots(tasks: int | None, expected: list[int]) -> None:
-    assert [worth(p, tasks) for p in range(1, 11)] == expected
+def test_effective_slots_of_one_to_ten_slots(tasks: int | None, expected: list[int]) -> None:
+    assert [effective(p, tasks) for p in range(1, 11)] == expected
 
 
 def test_level_is_an_allowed_one_that_does_the_wanted_work() -> None:
@@ -29,6 +29,6 @@ def test_level_never_does_less_than_wanted_and_possible(slots: int, tasks: int, 
     bounds = Bounds(low, low + more)
     chosen = level(slots, tasks, bounds)
     assert chosen in bounds
-    assert worth(chosen, tasks) >= min(slots, worth(bounds.max_slots, tasks))
+    assert effective(chosen, tasks) >= min(slots, effective(bounds.max_slots, tasks))
     turns = -(-tasks // chosen)
-    assert chosen == low or -(-tasks // (chosen - 1)) > turns or worth(chosen - 1, tasks) < slots
+    assert chosen == low or -(-tasks // (chosen - 1)) > turns or effective(chosen - 1, tasks) < slots
