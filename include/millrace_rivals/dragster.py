@@ -45,9 +45,8 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.arrays import Floats
 from millrace.optimizers.conttune.base_tuner import AppMemory, BaseTuner, Sizings
 from millrace.optimizers.conttune.job_graph import Job, Operator
-from millrace.optimizers.conttune.messages import Reason, number
-from millrace.optimizers.memory import items, mapping, whole
-from millrace.optimizers.memory import number as stored_number
+from millrace.optimizers.conttune.messages import Reason, format_number
+from millrace.optimizers.memory import items, mapping, number, whole
 from millrace_rivals.carried_rates import carried_rates, measured_ratios
 from millrace_rivals.conttune.history import levels_by_operator
 from millrace_rivals.messages import RivalReason
@@ -124,7 +123,7 @@ class Dragster(BaseTuner[DragsterOptions]):
         target = next((p for p in signals.bounds.levels if upper[p - 1] >= aim), signals.bounds.max_slots)
         if target == now:
             return stay, memory
-        expected, details = float(mean[target - 1]), {"aim": number(aim)}
+        expected, details = float(mean[target - 1]), {"aim": format_number(aim)}
         return Choice(operator, target, rate, ability, expected, RivalReason.SADDLE_POINT, details), memory
 
     def _history(self, signals: Signals, operator: Operator) -> Points:
@@ -247,13 +246,13 @@ class OperatorMemory:
         value = mapping(stored)
         pairs = [pair for entry in items(value.get("by_rate")) if len(pair := items(entry)) == 2]
         by_rate = {str(rate): points for rate, entry in pairs if (points := _points(entry))}
-        return cls(min(stored_number(value.get("price"), 0.0) or 0.0, MAX_PRICE), by_rate)
+        return cls(min(number(value.get("price"), 0.0) or 0.0, MAX_PRICE), by_rate)
 
 
 def _points(stored: object) -> Points:
     points = {}
     for value in items(stored):
         match items(value):
-            case (p, ability, n) if whole(p) and (stored_number(ability, 0.0) or 0.0) > 0 and whole(n):
+            case (p, ability, n) if whole(p) and (number(ability, 0.0) or 0.0) > 0 and whole(n):
                 points[whole(p)] = Point(float(ability), whole(n))
     return points

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from millrace.model.objective import Bounds
 from millrace.optimizers.conttune.job_graph import Job, Operator
-from millrace.optimizers.conttune.messages import ENOUGH, Reason, number, percent
+from millrace.optimizers.conttune.messages import ENOUGH, Reason, format_number, percent
 from millrace.optimizers.conttune.sizing import Columns, Sizing, message_fields, predicted_effect, utilisation
 from millrace_rivals.messages import AnyReason, RivalReason, message
 
@@ -113,7 +113,7 @@ def _sizing(choice: Choice, target: int, bounds: Bounds) -> Sizing:
         **message_fields(replace(choice.operator, rate=choice.rate, ability=choice.ability), target, bounds),
         "utilisation_now": percent(utilisation(choice.rate, choice.ability)),
         "verdict": ENOUGH,
-        "ability": number(expected),
+        "ability": format_number(expected),
         "utilisation": percent(effect.get("utilisation_ratio")),
         "pays": "",
         **choice.details,

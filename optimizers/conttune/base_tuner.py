@@ -17,7 +17,7 @@ from millrace.optimizers.api import Options
 from millrace.optimizers.conttune.app_chain import in_chain
 from millrace.optimizers.conttune.figures import impossible_figure
 from millrace.optimizers.conttune.job_graph import Job, build_job, whole_app
-from millrace.optimizers.conttune.messages import Reason, message, number
+from millrace.optimizers.conttune.messages import Reason, format_number, message
 from millrace.optimizers.conttune.ratios import ratios_to_json, read_ratios
 from millrace.optimizers.conttune.shared_slots import within_budget
 from millrace.optimizers.conttune.sizing import Sizing, hold_job, proposal, size_operator
@@ -124,7 +124,7 @@ def _problem(signals: Signals, app: AppSignals, current: Deployment) -> tuple[Re
         return Reason.BAD_SIGNALS, figure
     settling = signals.settling or not (app.slots == current.apps[app.app].slots or _is_short(app, current))
     if app.first_batch_s is not None and (settling or app.capacity is None):
-        return Reason.FIRST_BATCH, {"running": number(app.first_batch_s)}
+        return Reason.FIRST_BATCH, {"running": format_number(app.first_batch_s)}
     if settling:
         return Reason.SETTLING, {}
     vanished = sorted(set(sized) - {o.operator for o in app.operators})

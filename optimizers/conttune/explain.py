@@ -10,7 +10,7 @@ from millrace.model import row_wait
 from millrace.model.arrival import arrival_phrase
 from millrace.optimizers.conttune.goal import sentence as say
 from millrace.optimizers.conttune.goal import unmet_goal
-from millrace.optimizers.conttune.messages import ENOUGH, NEARLY_ENOUGH, Reason, count, message, number, percent
+from millrace.optimizers.conttune.messages import ENOUGH, NEARLY_ENOUGH, Reason, count, format_number, message, percent
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.payback import PayBack
 from millrace.optimizers.conttune.sizing import Sizing
@@ -108,33 +108,34 @@ def _load_details(context: OperatorContext, target: int, effect: Mapping[str, fl
     sustains_now = load.sustainable(context.ability_now, context.effective)
     return {
         "app": context.operator.name,
-        "ability_now": number(sustains_now),
+        "ability_now": format_number(sustains_now),
         "utilisation_now": percent(context.rate / sustains_now),
         "verdict": ENOUGH if context.rate <= sustains_now else NEARLY_ENOUGH,
-        "ability": number(sustains),
+        "ability": format_number(sustains),
         "utilisation": percent(context.rate / sustains),
         "drains": _drains(load.drain_s(ability, target)),
         "drains_now": _drains(load.drain_s(context.ability_now, context.effective)),
         "target": percent(load.objective.target_utilisation),
-        "max_lag": number(load.objective.max_lag_s),
-        "catch_up": number(load.objective.catch_up_s),
-        "batch_rows": number(load.batch_rows or 0),
-        "waiting": number(load.waiting),
-        "held": number(load.held_rows),
-        "trigger": number(load.trigger_s),
+        "max_lag": format_number(load.objective.max_lag_s),
+        "catch_up": format_number(load.objective.catch_up_s),
+        "batch_rows": format_number(load.batch_rows or 0),
+        "waiting": format_number(load.waiting),
+        "held": format_number(load.held_rows),
+        "trigger": format_number(load.trigger_s),
     }
 
 
 def _drains(seconds: float) -> str:
     """Say how long the backlog takes to drain."""
-    return f"catch up in about {number(seconds)} s" if math.isfinite(seconds) else "never catch up"
+    return f"catch up in about {format_number(seconds)} s" if math.isfinite(seconds) else "never catch up"
 
 
 def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
     """Say what a step down saves and costs."""
     if pays is None:
         return {"pays": "", "lower": "", "saved": "", "cost": ""}
-    saved, cost = number(round(pays.saved) if math.isfinite(pays.saved) else None), number(round(pays.cost))
+    saved = format_number(round(pays.saved) if math.isfinite(pays.saved) else None)
+    cost = format_number(round(pays.cost))
     if math.isfinite(pays.saved):
         text = f" This saves about {saved} slot-seconds until the next rise; scaling down and up again costs {cost}."
     else:
@@ -145,21 +146,22 @@ def _pays(context: OperatorContext, pays: PayBack | None) -> Mapping[str, str]:
 
 
 def _paid_s(pays: PayBack) -> str:
-    return number(math.ceil(pays.cost / pays.freed))
+    return format_number(math.ceil(pays.cost / pays.freed))
 
 
 def _arrives(context: OperatorContext) -> str:
     if context.bursts is not None:
-        every = f"{number(context.bursts.rows)} rows arrive at once about every {number(context.bursts.every_s)} s"
-        return f"{every} ({number(context.rate)} rows/s on average)"
-    return arrival_phrase(context.operator.arrival_basis, number(context.rate), context.operator.span_s)
+        rows, every_s = format_number(context.bursts.rows), format_number(context.bursts.every_s)
+        mean = format_number(context.rate)
+        return f"{rows} rows arrive at once about every {every_s} s ({mean} rows/s on average)"
+    return arrival_phrase(context.operator.arrival_basis, format_number(context.rate), context.operator.span_s)
 
 
 def _of_bursts(context: OperatorContext, target: int, ability: float) -> str:
     """Say whether the slots change for the bursts; empty if there are none."""
     if context.bursts is None:
         return ""
-    takes = f"{count(target, 'slot')} can process one in {number(context.demand.burst_s(ability, target))} s"
-    goal = f"goal: {number(context.demand.objective.max_lag_s)} s"
+    takes = f"{count(target, 'slot')} can process one in {format_number(context.demand.burst_s(ability, target))} s"
+    goal = f"goal: {format_number(context.demand.objective.max_lag_s)} s"
     what = "No change for the bursts" if target == context.now else "Sized for the bursts"
     return f" {what}: {takes} ({goal})."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from millrace.model import row_wait
 from millrace.optimizers.conttune import waves
 from millrace.optimizers.conttune.demand import Demand
-from millrace.optimizers.conttune.messages import count, number
+from millrace.optimizers.conttune.messages import count, format_number
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.surrogate import draw_curve
 
@@ -62,11 +62,11 @@ def sentence(unmet: UnmetGoal, goal_s: float) -> str:
     """Say what is possible and what would help."""
     slots = count(unmet.slots, "slot")
     if math.isinf(unmet.wait_s):
-        text = f"No allowed size keeps up: even {slots} can sustain only {number(unmet.sustains)} rows/s."
+        text = f"No allowed size keeps up: even {slots} can sustain only {format_number(unmet.sustains)} rows/s."
     else:
         text = (
-            f"No allowed size meets the goal of {number(goal_s)} s: with {slots}, rows wait up to "
-            f"{number(unmet.wait_s)} s, {number(unmet.fixed_s)} s of it for the fixed cost of batches."
+            f"No allowed size meets the goal of {format_number(goal_s)} s: with {slots}, rows wait up to "
+            f"{format_number(unmet.wait_s)} s, {format_number(unmet.fixed_s)} s of it for the fixed cost of batches."
         )
     return f"{text} {_either(unmet.helps)}" if unmet.helps else text
 

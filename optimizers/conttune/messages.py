@@ -141,7 +141,7 @@ def message(reason: Reason, details: Mapping[str, str]) -> str:
     return MESSAGES[reason].format_map(details)
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a figure: whole from 10 up, one decimal below, ``?`` if it is unknown."""
     if value is None or not math.isfinite(value):
         return "?"
@@ -150,7 +150,7 @@ def number(value: float | None) -> str:
 
 def percent(ratio: float | None) -> str:
     """Format a ratio as a percentage without the sign, ``?`` if it is unknown."""
-    return "?" if ratio is None or not math.isfinite(ratio) else number(round(100 * ratio))
+    return "?" if ratio is None or not math.isfinite(ratio) else format_number(round(100 * ratio))
 
 
 def count(n: int, noun: str) -> str:

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from millrace.model.placement import PotentialPlacement
 from millrace.model.signals import Signals
-from millrace.optimizers.conttune.messages import Reason, count, number
+from millrace.optimizers.conttune.messages import Reason, count, format_number
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
 from millrace.optimizers.conttune.state import Promise
@@ -69,7 +69,7 @@ def _up(
             return job, step
         return faster, replace(then, note=f"More slots are needed although {potential.cause}.")
     sustains = context.demand.sustainable(context.ability_now, context.effective)
-    details = {"measured": number(sustains), "cause": potential.cause}
+    details = {"measured": format_number(sustains), "cause": potential.cause}
     return faster, ScalingStep({name: Reason.PLACEMENT_FIRST}, details=details)
 
 

@@ -10,7 +10,7 @@ from millrace.model.arrival import ArrivalBasis
 from millrace.model.signals import AppSignals
 from millrace.optimizers.conttune.explain import why_too_small
 from millrace.optimizers.conttune.idle import EVALUATIONS, longest_wait_s
-from millrace.optimizers.conttune.messages import Reason, number
+from millrace.optimizers.conttune.messages import Reason, format_number
 from millrace.optimizers.conttune.operator_context import OperatorContext
 from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import PayBack, Prospect
@@ -208,8 +208,8 @@ def _give_back(job: JobContext) -> ScalingStep | None:
     name, wait_s = context.operator.name, longest_wait_s(job.app, job.prospect.period_s)
     details = {
         "evaluations": str(job.state.idle),
-        "longest_wait": number(wait_s),
-        "max_lag": number(context.demand.objective.max_lag_s),
+        "longest_wait": format_number(wait_s),
+        "max_lag": format_number(context.demand.objective.max_lag_s),
     }
     return ScalingStep({name: Reason.NEARLY_EMPTY}, {name: lower}, details=details)
 

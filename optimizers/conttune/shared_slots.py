@@ -9,7 +9,7 @@ from millrace.model.decision import SLOTS_WANTED
 from millrace.model.deployment import Deployment
 from millrace.model.signals import Signals
 from millrace.optimizers.conttune.budget import Claim, share_budget, sustained_share
-from millrace.optimizers.conttune.messages import Reason, message, number
+from millrace.optimizers.conttune.messages import Reason, format_number, message
 from millrace.optimizers.conttune.sizing import Sizing
 
 
@@ -85,13 +85,13 @@ def _cut(sizing: Sizing, slots: int, share: float | None, signals: Signals) -> S
         return sizing
     details = {
         "app": sizing.operator.app,
-        "wanted": number(sizing.target),
-        "then": number(slots),
-        "budget": number(signals.budget),
+        "wanted": format_number(sizing.target),
+        "then": format_number(slots),
+        "budget": format_number(signals.budget),
         "key": signals.budget_key,
     }
     if share is not None:
-        details["share"] = number(round(100 * share))
+        details["share"] = format_number(round(100 * share))
     reason = Reason.BUDGET_UNMEASURED if share is None else Reason.BUDGET
     return replace(
         sizing,

@@ -11,7 +11,7 @@ from millrace.model.contingency import Contingency
 from millrace.model.decision import Proposal
 from millrace.model.objective import Bounds
 from millrace.optimizers.conttune.job_graph import Job, Operator
-from millrace.optimizers.conttune.messages import Reason, count, message, number
+from millrace.optimizers.conttune.messages import Reason, count, format_number, message
 
 Columns = Mapping[str, tuple[float, ...]]
 
@@ -81,8 +81,8 @@ def message_fields(operator: Operator, target: int, bounds: Bounds) -> Mapping[s
         "high": str(bounds.max_slots),
         "min_key": bounds.min_key,
         "max_key": bounds.max_key,
-        "arrives": arrival_phrase(operator.arrival_basis, number(operator.rate), operator.span_s),
-        "ability_now": number(operator.ability),
+        "arrives": arrival_phrase(operator.arrival_basis, format_number(operator.rate), operator.span_s),
+        "ability_now": format_number(operator.ability),
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from millrace.model.contingency import Contingency
 from millrace.model.signals import Signals
-from millrace.optimizers.conttune.messages import Reason, count, message, number
+from millrace.optimizers.conttune.messages import Reason, count, format_number, message
 from millrace.optimizers.conttune.ratios import Ratios
 from millrace.optimizers.conttune.sizing import Sizing
 
@@ -114,10 +114,10 @@ def _following(sizing: Sizing, ahead: Sequence[Sizing]) -> Sizing:
         return sizing
     details = {
         "app": sizing.operator.app,
-        "rate": number(sizing.need or 0.0),
+        "rate": format_number(sizing.need or 0.0),
         "now": count(now, "slot"),
         "then": count(ahead[0].target, "slot"),
-        "more": number(round(100 * (AHEAD - 1))),
+        "more": format_number(round(100 * (AHEAD - 1))),
     }
     sentence = message(Reason.WITH_OTHERS, details)
     predicted = dict(ahead[0].predicted)
