@@ -136,6 +136,13 @@ def dag_signals(
     return signals(replace(app, operators=tuple(operators), edges=tuple(links)), history, **of_signals)
 
 
+def with_operator(seen: Signals, name: str, **figures: Any) -> Signals:
+    """Return signals with figures of one operator changed."""
+    app = seen.apps[0]
+    operators = tuple(replace(o, **figures) if o.operator == name else o for o in app.operators)
+    return replace(seen, apps=(replace(app, operators=operators),))
+
+
 def target(proposal: Proposal, slots: int) -> int:
     """Return the slots that a proposal wants for the only app."""
     (value,) = [change.value for change in proposal.changes] or [slots]

@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 
 from millrace.model.objective import Bounds, Objective
 from millrace.model.signals import Edge, Observation
-from millrace.optimizers.conformance import with_operator
-from millrace.optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, observed, target
+from millrace.optimizers.conformance.builders import (
+    APP,
+    NOON,
+    app_signals,
+    capacity,
+    deployment,
+    observed,
+    target,
+    with_operator,
+)
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, ask, ask_job, chain, measured, outcome, targets
 

@@ -9,8 +9,15 @@ from itertools import pairwise
 
 from millrace.model.decision import Memory
 from millrace.model.signals import Signals
-from millrace.optimizers.conformance import with_operator
-from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
+from millrace.optimizers.conformance.builders import (
+    NOON,
+    app_signals,
+    deployment,
+    observed,
+    signals,
+    target,
+    with_operator,
+)
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import POWER, WELL, chain, measured, targets
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from millrace.model.objective import Bounds
 from millrace.model.signals import Edge, Signals
-from millrace.optimizers.conformance import with_operator
-from millrace.optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source
+from millrace.optimizers.conformance.builders import APP, NOON, dag_signals, deployment, operator, source, with_operator
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import FULL, POWER, WELL, ask_job, chain, targets
 
