@@ -45,6 +45,7 @@ FULLER = "DRF-M with 80 or 90 % fill takes fewer nodes and moves four times more
 NO_PROOF = "The fewest nodes are often not proven; plans weigh nodes against redirections."
 NO_PHASE = "Without a phase, streams get room until their cycles are learned."
 BURSTS = "Bursts do not repeat, so nothing corrects declared durations that are too short."
+ONE_ROUND = "One round of three added two slots after its moves; tests shared its processors."
 ONE_HOST = "Rounds of one method differ by a fifth, and the worst ratio is judged."
 
 OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -59,6 +60,9 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "one_to_one_one_host": dict.fromkeys(
             ("cpu_vs_even", "batch_time_vs_even", "cpu_vs_wait_0", "batch_time_vs_wait_0"), ONE_HOST
         ),
+    },
+    "integrate": {
+        "skew": dict.fromkeys(("slots_added", "behind_more_than_non_integrated_s"), ONE_ROUND),
     },
     "control_scale": {
         "p50_d7": {"evaluation_cpu_s": "Reading the log and small files and opening tables takes over half of it."}
