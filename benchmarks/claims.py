@@ -65,6 +65,7 @@ LIVE = (
     _of_stream(
         "Core-seconds while the load rises three times in two minutes, each time with a sudden end", "sawtooth", 8, 6
     ),
+    _of_stream("Core-seconds for an evening, a night without rows and the morning's peak", "silence", 4),
     Claim(
         "Core-seconds of a chain of three apps while the load rises fourfold and falls back",
         "./millrace bench graph --scenario step_x4",

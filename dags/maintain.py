@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 from airflow.sdk import DAG, task
@@ -9,6 +10,7 @@ from airflow.sdk import DAG, task
 from millrace.dags.builders.dag_defaults import dag_settings
 from millrace.plugins.outcomes import as_airflow
 
+LOWEST_PRIORITY = 19
 DOC_COMPACT = """
 Compacts small files, table by table, so readers and writers never see more than one hour's small files.
 Skips tables with few files. If another process is rewriting a table, the next run, an hour later, compacts it.
@@ -17,6 +19,11 @@ DOC = """
 Deletes expired rows, files, logs and MLflow runs, compacts small files and writes checkpoints.
 Adds columns that tables of older versions lack. Apps and evaluations can keep writing.
 """
+
+
+def give_way() -> None:
+    """Let evaluations and drivers have the processors first; this task's own process has to wait."""
+    os.nice(LOWEST_PRIORITY)
 
 
 @task
@@ -51,6 +58,7 @@ with DAG(
         from millrace.model.errors import Conflict, NotReady
         from millrace.wiring import lake
 
+        give_way()
         with as_airflow():
             try:
                 return compact(lake(), table, utcnow().date())
@@ -84,6 +92,7 @@ with DAG(
         from millrace.model.errors import Conflict, NotReady
         from millrace.wiring import lake, table_keep_days
 
+        give_way()
         with as_airflow():
             try:
                 return asdict(maintain(lake(), table, utcnow().date(), table_keep_days()[table]))

@@ -13,6 +13,14 @@ from tests.dags.runs import launched, run
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 
 
+@pytest.fixture(autouse=True)
+def niceness(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return by how much tasks have lowered their priority; here they run in this process, which keeps its own."""
+    lowered = list[int]()
+    monkeypatch.setattr(os, "nice", lowered.append)
+    return lowered
+
+
 @pytest.fixture
 def lake(millrace_home: Path) -> Lake:
     return Lake(millrace_home / "lake")
@@ -84,7 +92,7 @@ def test_maintain_when_the_lake_is_empty_then_does_nothing(lake: Lake) -> None:
     assert "failed" not in tasks.values()
 
 
-def test_compact_keeps_old_files_for_their_readers(lake: Lake) -> None:
+def test_compact_keeps_old_files_for_their_readers_and_gives_way(lake: Lake, niceness: list[int]) -> None:
     row = {"pipeline": "tiny", "time": datetime.now(UTC), "app": "tiny", "generation": 1}
     for number in range(40):
         lake.append("telemetry/apps", [row], {"tiny/tiny": number})
@@ -92,3 +100,4 @@ def test_compact_keeps_old_files_for_their_readers(lake: Lake) -> None:
     assert state == "success" and set(tasks) == {"tables", "compact[telemetry/apps]"}
     assert len(DeltaTable(str(lake.path("telemetry/apps"))).file_uris()) == 1
     assert len(list(lake.path("telemetry/apps").rglob("part-*.parquet"))) == 41
+    assert niceness == [19]
