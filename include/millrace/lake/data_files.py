@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Mapping
-from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from millrace.lake.kept import Kept
 from millrace.lake.location import Location
 
 KEPT_FILES = 512
@@ -26,9 +25,8 @@ class DataFiles:
     """
 
     def __init__(self, location: Location, most: int = KEPT_FILES) -> None:
-        self._location, self._most = location, most
-        self._kept: OrderedDict[str, pa.Table] = OrderedDict()
-        self._lock = Lock()
+        self._location = location
+        self._kept = Kept[str, pa.Table](most)
 
     def read(self, file: str, partition: Mapping[str, str | None], schema: pa.Schema) -> pa.Table:
         """Return a file's rows with their partition's columns.
@@ -43,8 +41,7 @@ class DataFiles:
             OSError: If it cannot be read.
             pyarrow.ArrowException: If it is not a data file.
         """
-        with self._lock:
-            rows = self._kept.get(file)
+        rows = self._kept.get(file)
         if rows is None:
             content = pa.BufferReader(self._location.read(file))
             rows = pq.ParquetFile(content, pre_buffer=False).read(use_threads=False)
@@ -52,11 +49,7 @@ class DataFiles:
                 if name not in rows.column_names:
                     kind = schema.field(name).type if name in schema.names else pa.string()
                     rows = rows.append_column(name, _constant(value, len(rows), kind))
-        with self._lock:
-            self._kept[file] = rows
-            self._kept.move_to_end(file)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+        self._kept.put(file, rows)
         return rows
 
 

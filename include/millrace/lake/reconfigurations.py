@@ -64,18 +64,15 @@ class ReconfigurationStore:
             limit: Maximum number.
             since: Only those that started at this time or later (UTC); None for all.
         """
-        # the same text within an hour, so that the lake needs to run it only if the table has changed
-        hour = None if since is None else since.replace(minute=0, second=0, microsecond=0)
-        newer = "" if hour is None else f"and started >= {literal(hour)}"
-        few = f"limit {max(limit, MOST_RECENT)}" if hour is None else ""
+        # one text for all callers: the lake runs it only if the table has changed
         sql = f"""
             select * from (
                 select *, row_number() over (
                     partition by app, started
                     order by ended is not null desc, time desc, achieved <> '{{}}' desc
                 ) as age
-                from reconfigurations where pipeline = {literal(pipeline)} {newer}
-            ) where age = 1 order by {NEWEST_FIRST} {few}
+                from reconfigurations where pipeline = {literal(pipeline)}
+            ) where age = 1 order by {NEWEST_FIRST} limit {max(limit, MOST_RECENT)}
         """  # noqa: S608 - values pass through literal()
         rows = [row for row in self.lake.rows(sql, TABLE) if since is None or row["started"] >= since]
         return [reconfiguration_from_row(row) for row in rows[:limit]]

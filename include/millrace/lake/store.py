@@ -15,9 +15,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from millrace.lake.commits import append_rows, dated, is_committed, is_conflict, is_stale
 from millrace.lake.data_files import KEPT_FILES, DataFiles
+from millrace.lake.kept import Kept
 from millrace.lake.location import ESCAPE, Location
 from millrace.lake.log import DeltaLog
-from millrace.lake.query_results import QueryResults
 from millrace.lake.schemas import TABLES
 from millrace.lake.table_errors import unreadable, unwritable
 from millrace.lake.table_schema import TableSchema
@@ -25,6 +25,8 @@ from millrace.model.errors import Conflict, MillraceError
 
 VERSION, VERSION_PROPERTY = 1, "millrace.version"
 """Version of what the columns mean. A version that changes that sets the property of its tables; none has so far."""
+KEPT_RESULTS, LARGEST_RESULT = 256, 2**18
+"""Results of queries to keep for as long as no table changes, and the most bytes of one: a few hundred rows."""
 STALE_TRIES = 50
 """Attempts at an append, each with a fresh handle, if maintenance changes the table or deletes rows."""
 
@@ -57,7 +59,7 @@ class Lake:
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
         self._logs: dict[str, DeltaLog] = {}
-        self._results = QueryResults()
+        self._results = Kept[tuple[object, ...], pa.Table](KEPT_RESULTS)
 
     def at(self, table: str) -> Location:
         """Return the location of ``table``.
@@ -161,14 +163,19 @@ class Lake:
         Raises:
             MillraceError: If a table cannot be read.
         """
-        handles = {table: handle for table in tables if (handle := self._existing(table)) is not None}
-        if len(handles) < len(tables):
-            return pa.table({})
-        versions = tuple((table, handle.version()) for table, handle in handles.items())
-        result = self._results.get(sql, versions)
+        handles: dict[str, DeltaTable] = {}
+        for table in tables:
+            handle = self._existing(table)
+            if handle is None:
+                return pa.table({})
+            handles[table] = handle
+        # an evaluation asks the same of control tables several times, and they change a few times per hour
+        asked = (sql, *((table, handle.version()) for table, handle in handles.items()))
+        result = self._results.get(asked)
         if result is None:
             result = self._run(sql, handles)
-            self._results.keep(sql, versions, result)
+            if result.nbytes <= LARGEST_RESULT:
+                self._results.put(asked, result)
         return result
 
     def _run(self, sql: str, handles: Mapping[str, DeltaTable]) -> pa.Table:

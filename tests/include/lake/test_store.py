@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.lake.query_results import KEPT_RESULTS, LARGEST_BYTES, QueryResults
+from millrace.lake.kept import Kept
 from millrace.lake.schemas import TABLES
-from millrace.lake.store import Lake, literal
+from millrace.lake.store import KEPT_RESULTS, LARGEST_RESULT, Lake, literal
 from millrace.model.errors import Conflict, MillraceError
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -196,15 +196,22 @@ def test_query_is_run_again_only_if_a_table_has_changed(tmp_path: Path, monkeypa
     assert len(runs) == 3
 
 
-def test_large_results_and_the_oldest_results_are_not_kept() -> None:
-    results, small = QueryResults(), pa.table({"n": [1]})
-    results.keep("large", 1, pa.table({"text": ["x" * LARGEST_BYTES]}))
+def test_large_results_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, run, runs = Lake(tmp_path), Lake._run, list[str]()
+    monkeypatch.setattr(Lake, "_run", lambda self, sql, handles: runs.append(sql) or run(self, sql, handles))
+    lake.append(BATCHES, [row(1, query="x" * LARGEST_RESULT)])
+    for _ in range(2):
+        lake.rows("select query from batches", BATCHES)
+    assert len(runs) == 2
+
+
+def test_the_oldest_results_are_not_kept() -> None:
+    results, small = Kept[tuple[str, int], pa.Table](KEPT_RESULTS), pa.table({"n": [1]})
     for number in range(KEPT_RESULTS + 1):
-        results.keep(str(number), 1, small)
-    assert results.get("large", 1) is None
-    assert results.get("0", 1) is None
-    assert results.get("1", 1) is small
-    assert results.get("1", 2) is None
+        results.put((str(number), 1), small)
+    assert results.get(("0", 1)) is None
+    assert results.get(("1", 1)) is small
+    assert results.get(("1", 2)) is None
 
 
 def test_lake_when_a_table_is_unknown_then_names_the_existing_ones(tmp_path: Path) -> None:
