@@ -45,7 +45,7 @@ FULLER = "DRF-M with 80 or 90 % fill takes fewer nodes and moves four times more
 NO_PROOF = "The fewest nodes are often not proven; plans weigh nodes against redirections."
 NO_PHASE = "Without a phase, streams get room until their cycles are learned."
 BURSTS = "Bursts do not repeat, so nothing corrects declared durations that are too short."
-ONE_ROUND = "One round of three added two slots after its moves; tests shared its processors."
+ONE_ROUND = "One round of three added two slots after its moves; tests ran during two."
 ONE_HOST = "Rounds of one method differ by a fifth, and the worst ratio is judged."
 
 OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {

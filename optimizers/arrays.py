@@ -21,7 +21,7 @@ def check_every(name: str, values: NDArray[Any], holds: Bools, allowed: str) -> 
         name: Name of the array.
         values: The array.
         holds: Which values are allowed, of the same shape.
-        allowed: What is allowed, in words.
+        allowed: The allowed values, in words.
 
     Raises:
         MillraceError: With the first bad value and its place.

@@ -144,9 +144,10 @@ def _evaluation(lake: Lake, docs: Path, name: str, at: datetime) -> Cost:
         parts[part] = time.process_time() - cpu
         return result
 
-    found = timed("observe: gate, telemetry, observations", loop.observe)
-    if found.signals is None or found.signals.apps[0].capacity is None or len(found.signals.observations) < 20:
-        raise RuntimeError(f"the lake gives no signals: {found}")
+    observation = timed("observe: gate, telemetry, observations", loop.observe)
+    signals = observation.signals
+    if signals is None or signals.apps[0].capacity is None or len(signals.observations) < 20:
+        raise RuntimeError(f"the lake gives no signals: {observation}")
     if not timed("memory", lambda: tables.memories.latest(name, TUNER)):
         raise RuntimeError("the lake has no memory")
     timed("decisions, deployments, reconfigurations", lambda: _read_context(asked, tables, at))

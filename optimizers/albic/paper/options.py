@@ -1,6 +1,6 @@
 """ALBIC as written, and with corrections that preserve the method.
 
-What is corrected, each with what the algorithm does literally:
+Corrections, each followed by the literal algorithm:
     - A set is partitioned again until both limits hold, and falls apart into its groups if nothing else helps.
       Literal: once, though METIS may leave parts beyond either limit.
     - A pair whose unit cannot be moved within the budget is skipped for the next. Literal: it is requested anyway, the

@@ -1,4 +1,4 @@
-"""The paper's program, corrected where the literal text goes wrong."""
+"""The paper's program, with its corrections."""
 
 import numpy as np
 import pytest
