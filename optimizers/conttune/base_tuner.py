@@ -103,9 +103,9 @@ class BaseTuner(Generic[OptionsT]):
                 return early or hold, after
             return hold, after
         job, bounds = build_job(app, current, signals.period_s), signals.bounds
-        outside = [o for o in job.sizable if bounds.level(o.now or 0) != o.now]
+        outside = [o for o in job.sizable if bounds.level(o.requested) != o.requested]
         if outside:
-            return [size_operator(o, bounds.level(o.now or 0), Reason.OUT_OF_BOUNDS, bounds) for o in outside], before
+            return [size_operator(o, bounds.level(o.requested), Reason.OUT_OF_BOUNDS, bounds) for o in outside], before
         of_job, after = self.tune(signals, job, before)
         if any(s.operator.request and s.target > (s.operator.now or 0) for s in of_job):
             return [hold_job(job, Reason.NO_ROOM, bounds)], before

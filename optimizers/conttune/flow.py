@@ -196,8 +196,10 @@ class Flow(BaseTuner[FlowOptions]):
 
 
 def _read(memory: AppMemory, signals: Signals, job: Job) -> AppState:
-    """Return the memory of a job, with the effect of a placement that was carried out since."""
-    return AppState.read(memory).after_placement(job.operators[0].name, signals.deployment_version)
+    """Return the memory of a job, as far as what was proposed last has been carried out since."""
+    levels = {o.name: o.requested for o in job.sizable}
+    placed = AppState.read(memory).after_placement(job.operators[0].name, signals.deployment_version)
+    return placed.after_step(levels)
 
 
 def _early(sizing: Sizing) -> str:
@@ -217,7 +219,13 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
             insufficient = max(insufficient, context.now)
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [_sizing(by_name[name], step, reason) for name, reason in step.reasons.items()]
-    state = replace(state, operators=operators, idle=0 if step.targets else state.idle)
+    state = replace(
+        state,
+        operators=operators,
+        idle=0 if step.targets else state.idle,
+        stepped_before=state.stepped,
+        left={name: by_name[name].operator.requested for name in step.targets},
+    )
     if job.is_lower_bound:  # a step for an unknown rate neither worked nor failed at it
         stepped = None if step.targets else state.stepped
         return sizings, replace(state, unsettled=None, stepped=stepped, stepped_up=False).to_json()

@@ -69,10 +69,14 @@ class Operator:
         """Its name in the observations."""
         return self.app if self.id is None else f"{self.app}/{self.id}"
 
+    @property
+    def requested(self) -> int:
+        """The p that the Deployment requests; 0 if it cannot be sized."""
+        return self.request or self.now or 0
+
     def change(self, target: int) -> Change:
         """Return the change of its p to ``target``; only for operators that can be sized."""
-        before = self.request or self.now or 0
-        return Change(self.app, SLOTS if self.id is None else PARALLELISM, before, target, self.id)
+        return Change(self.app, SLOTS if self.id is None else PARALLELISM, self.requested, target, self.id)
 
 
 @dataclass(frozen=True)

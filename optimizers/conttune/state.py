@@ -121,6 +121,8 @@ class AppState:
         unsettled: End of the period since which the present rate is not clear (UTC); None if it is clear.
         stepped: Arrival rate that the last step was made for; None before any.
         stepped_up: The last evaluation took a step up.
+        stepped_before: ``stepped`` before the last evaluation took a step; in force again if it was not carried out.
+        left: Levels that the last evaluation's step was to leave, by operator name; empty if it took none.
         history: How the rate has moved.
         course: Arrival over time.
         ratios: Learned ratios of the edges.
@@ -133,6 +135,8 @@ class AppState:
     unsettled: datetime | None = None
     stepped: float | None = None
     stepped_up: bool = False
+    stepped_before: float | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
     history: RateHistory = field(default_factory=RateHistory)
     course: Course = field(default_factory=Course)
     ratios: Ratios = field(default_factory=dict)
@@ -160,6 +164,18 @@ class AppState:
         faster = replace(state, drift=state.drift.with_shift(shift), insufficient=0)
         return replace(self, promise=None, operators={**self.operators, operator: faster})
 
+    def after_step(self, levels: Mapping[str, int]) -> AppState:
+        """Return the state without the last step if it was not carried out: advised, vetoed, refused, or undone since.
+
+        A step that was not made cannot have failed, and is no reason to leave the slots alone.
+
+        Args:
+            levels: Present or requested level by operator name.
+        """
+        if not self.left or any(levels.get(name) != level for name, level in self.left.items()):
+            return self
+        return replace(self, stepped=self.stepped_before, stepped_up=False, left={})
+
     def is_stepped_for(self, rate: float) -> bool:
         """Return whether the last step was made for a rate, rows per second."""
         return self.stepped is not None and abs(rate - self.stepped) <= SAME_RATE * max(rate, self.stepped)
@@ -178,6 +194,8 @@ class AppState:
             "unsettled": self.unsettled and self.unsettled.isoformat(),
             "stepped": self.stepped,
             "stepped_up": self.stepped_up,
+            "stepped_before": self.stepped_before,
+            "left": dict(sorted(self.left.items())),
             "runs": [list(run) for run in self.history.runs],
             "latest": list(self.history.latest),
             "course": [list(span) for span in self.course.spans],
@@ -198,6 +216,8 @@ class AppState:
             unsettled=_time(value.get("unsettled")),
             stepped=number(value.get("stepped"), 0.0),
             stepped_up=value.get("stepped_up") is True,
+            stepped_before=number(value.get("stepped_before"), 0.0),
+            left={name: whole(level) for name, level in mapping(value.get("left")).items()},
             history=RateHistory(
                 tuple(Run(run[0], int(run[1])) for run in runs if len(run) == 2), _numbers(value.get("latest"))
             ),

@@ -201,6 +201,28 @@ def test_down_at_the_rate_of_the_last_step_must_free_more() -> None:
     assert target(ask(app, POWER, memory=stepped, reshave=0.05), 5) == 4
 
 
+def test_step_that_nobody_carries_out_is_proposed_again_as_it_was() -> None:
+    tuner = create("flow", {})
+    for app, levels in ((app_signals(2, 300.0, measured(2)), POWER), (app_signals(5, 260.0, measured(5)), POWER)):
+        memory: Memory = {}
+        proposals = []
+        for minute in range(8):
+            now = NOON + timedelta(minutes=minute)
+            seen = signals(app, observed(levels), until=now)
+            proposal, memory = tuner.propose(seen, deployment(app.slots), json.loads(json.dumps(memory)))
+            proposals.append(outcome(proposal, app.slots))
+        assert len(set(proposals)) == 1 and proposals[0][0] != app.slots, "a step that was not made cannot fail"
+
+
+def test_step_that_was_carried_out_and_is_too_small_is_followed_by_a_larger_one() -> None:
+    tuner, rate = create("flow", {}), 300.0
+    first, memory = tuner.propose(signals(app_signals(2, rate, measured(2)), observed(POWER)), deployment(2), {})
+    larger = target(first, 2)
+    seen = signals(app_signals(larger, rate, capacity(larger, POWER[2])))
+    again, memory = tuner.propose(seen, deployment(larger), memory)
+    assert again.changes and memory["apps"][APP]["operators"][APP]["failures"] == 1
+
+
 def test_down_when_lower_levels_might_not_keep_up_then_stays() -> None:
     rate = 0.8 * POWER[4] * 0.995
     assert outcome(ask(app_signals(5, rate, measured(5)), {5: POWER[5]}), 5) == (5, "no_safe_lower_level")
@@ -265,9 +287,12 @@ def test_slots_measured_at_another_version_count_as_settling() -> None:
 # ---- a cluster without room for all executors
 
 
-def on_full_cluster(arrives: float, memory: Memory | None = None) -> tuple[Proposal, Memory]:
-    """flow's answer if 8 slots are requested and 6 run."""
-    current, seen = deployment(8), signals(app_signals(6, arrives, measured(6)), observed(POWER))
+def on_full_cluster(
+    arrives: float, memory: Memory | None = None, running: int = 6, bounds: Bounds | None = None
+) -> tuple[Proposal, Memory]:
+    """flow's answer if 8 slots are requested, and fewer run."""
+    current = deployment(8)
+    seen = signals(app_signals(running, arrives, measured(running)), observed(POWER), bounds)
     current = replace(current, apps={APP: replace(current.apps[APP], executor=ExecutorSize(1, 1024))})
     return create("flow", {}).propose(seen, current, memory or {})
 
@@ -283,6 +308,11 @@ def test_no_more_slots_are_requested_while_a_cluster_is_full() -> None:
     proposal, memory = on_full_cluster(2 * POWER[8])
     assert (proposal.changes, proposal.reason_code) == ((), "no_room")
     assert memory["apps"][APP] == {}, "a step that was not made cannot fail"
+
+
+def test_fewer_slots_than_the_minimum_on_a_full_cluster_take_nothing_back() -> None:
+    proposal, _ = on_full_cluster(2 * POWER[8], running=2, bounds=Bounds(4, 8))
+    assert (proposal.changes, proposal.reason_code) == ((), "no_room")
 
 
 def test_requested_slots_stay_if_the_running_ones_are_enough() -> None:

@@ -34,6 +34,8 @@ apps = st.builds(
     unsettled=st.none() | st.datetimes(timezones=st.just(UTC)),
     stepped=st.none() | rates,
     stepped_up=st.booleans(),
+    stepped_before=st.none() | rates,
+    left=st.dictionaries(names, st.integers(1, 500), max_size=3),
     history=st.builds(
         RateHistory,
         st.lists(st.builds(Run, rates, st.integers(1, 10**6)), max_size=4).map(tuple),
@@ -59,7 +61,7 @@ def test_state_when_written_as_json_then_reads_back(state: AppState) -> None:
     assert AppState.read(json.loads(json.dumps(state.to_json(), allow_nan=False))) == state
 
 
-KEYS = ("rate", "unsettled", "stepped", "stepped_up", "runs", "latest", "ratios", "operators")
+KEYS = ("rate", "unsettled", "stepped", "stepped_up", "stepped_before", "left", "runs", "latest", "ratios", "operators")
 OF_OPERATOR = ("batch_rows", "fixed_s", "shifts", "suspects", "failures", "insufficient")
 
 
