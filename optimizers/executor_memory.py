@@ -2,8 +2,8 @@
 
 Not from a paper. Each change restarts the driver, so there are few:
 
-- More, once per size: a second restart would hide a problem that a person must solve, such as a leak or a partition
-  too large for any executor.
+- More, once per size that ran: a second restart would hide a problem that a person must solve, such as a leak or a
+  partition too large for any executor.
 - Less, by a quarter, after a day with almost no garbage collection. How much heap is in use says little, because the
   JVM fills what it has before it collects. A size that proved too small is not chosen again.
 """
@@ -50,26 +50,28 @@ class History:
     """What is remembered of an app's executors; 0 for what never was.
 
     Attributes:
+        size_mb: Heap at the last evaluation, MiB.
+        asked_from: Heap when it was to be doubled, MiB.
         raised_from: Heap before it was doubled, MiB.
         lowered_from: Heap before the last step down, MiB.
         too_small: Largest heap that proved too small, MiB.
         pressed: Evaluations in a row with too much garbage collection.
-        calm_mb: Heap with which almost no garbage has been collected since ``calm_since``, MiB.
-        calm_since: When that began, Unix seconds.
+        calm_since: When evaluations with almost no garbage collection began, Unix seconds.
     """
 
+    size_mb: int = 0
+    asked_from: int = 0
     raised_from: int = 0
     lowered_from: int = 0
     too_small: int = 0
     pressed: int = 0
-    calm_mb: int = 0
     calm_since: float = 0.0
 
     @classmethod
     def read(cls, stored: object) -> History:
         """Return the history that an optimizer's Memory contains; unreadable values count as missing."""
         values = mapping(stored)
-        names = ("raised_from", "lowered_from", "too_small", "pressed", "calm_mb")
+        names = ("size_mb", "asked_from", "raised_from", "lowered_from", "too_small", "pressed")
         since = number(values.get("calm_since"), 0.0) or 0.0
         return cls(**{name: whole(values.get(name)) for name in names}, calm_since=since)
 
@@ -82,13 +84,15 @@ class History:
             now: The end of the period.
             max_gc_ratio: Share that is too much, 0..1.
         """
-        if gc_ratio is None and self.calm_mb in (0, size_mb):
-            return self
-        pressed = self.pressed + 1 if gc_ratio is not None and gc_ratio > max_gc_ratio else 0
-        if gc_ratio is None or gc_ratio > CALM_GC_RATIO:
-            return replace(self, pressed=pressed, calm_mb=0, calm_since=0.0)
-        since = self.calm_since if self.calm_mb == size_mb else now.timestamp()
-        return replace(self, pressed=pressed, calm_mb=size_mb, calm_since=since)
+        if self.size_mb not in (0, size_mb):  # some of what was measured is from executors of the former size
+            # a change that a guard or a person refused was not tried
+            raised = self.asked_from if size_mb == FACTOR * self.asked_from else self.raised_from
+            return replace(self, size_mb=size_mb, raised_from=raised, pressed=0, calm_since=0.0)
+        if gc_ratio is None:
+            return replace(self, size_mb=size_mb)
+        pressed = self.pressed + 1 if gc_ratio > max_gc_ratio else 0
+        calm_since = (self.calm_since or now.timestamp()) if gc_ratio <= CALM_GC_RATIO else 0.0
+        return replace(self, size_mb=size_mb, pressed=pressed, calm_since=calm_since)
 
 
 class ExecutorMemory:
@@ -125,7 +129,7 @@ class ExecutorMemory:
         if (why := self._too_little(app, size, history)) is not None:
             return _more(app.app, size, why, history)
         least = self.options.min_memory_mb.get(app.app)
-        if least is None or history.calm_mb != size or now.timestamp() - history.calm_since < CALM_FOR_S:
+        if least is None or not history.calm_since or now.timestamp() - history.calm_since < CALM_FOR_S:
             return None, history
         to = max(least, math.ceil(size * SMALLER / UNIT_MB) * UNIT_MB)
         if to >= size or to <= history.too_small:
@@ -152,5 +156,5 @@ def _more(app: str, size: int, why: str, history: History) -> tuple[Proposal, Hi
         return Proposal(NAME, (), "memory_raised_before", f"{why}. {remedy}"), history
     else:
         change, sentence = Change(app, FIELD, size, FACTOR * size), f"{FACTOR * size:,} MB, once"
-        history = replace(history, raised_from=size)
+        history = replace(history, asked_from=size)
     return Proposal(NAME, (change,), "memory_too_small", f"{why}; they get {sentence}"), history

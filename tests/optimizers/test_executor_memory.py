@@ -54,9 +54,28 @@ def test_endless_deaths_raise_memory_once(deaths: list[int], undone: bool) -> No
     for number in deaths:
         proposal, memory = propose(number, current, memory)
         changes += len(proposal.changes)
-        if not undone:  # otherwise the restart failed, and was rolled back
-            current = current.with_changes(proposal.changes)
+        current = current.with_changes(proposal.changes)
+        if undone and proposal.changes:  # it ran, and was rolled back
+            memory = propose(0, current, memory)[1]
+            current = with_executors(512)
     assert changes == any(number > 1 for number in deaths)
+
+
+def test_change_that_was_not_carried_out_is_proposed_again() -> None:
+    asked, memory = propose(2, with_executors(512))
+    again, memory = propose(2, with_executors(512), memory)
+    assert again == asked and again.changes
+    _, memory = propose(0, with_executors(1024), memory)
+    assert propose(2, with_executors(1024), memory)[0].reason_code == "memory_raised_before"
+
+
+def test_garbage_collection_of_the_former_size_does_not_count() -> None:
+    raised, memory = evaluate([0.4, 0.4, 0.4], with_executors(1024))
+    assert raised.changes
+    again, _ = evaluate([0.4, 0.4, 0.4], with_executors(2048), memory)
+    assert again.reason_code == "memory_suffices"
+    again, _ = evaluate([0.4, 0.4, 0.4, 0.4], with_executors(2048), memory)
+    assert again.reason_code == "memory_raised_before"
 
 
 LEAST = {"min_memory_mb": {APP: 1024}}
