@@ -14,8 +14,8 @@ from datetime import datetime
 
 from millrace.control.fair_shares import Claim, fair_shares
 from millrace.lake.control_tables import ControlTables
-from millrace.model.decision import SLOTS_WANTED, Decision
-from millrace.model.deployment import Deployment
+from millrace.model.decision import SLOTS_WANTED, Action, Decision, predicted_of
+from millrace.model.deployment import SLOTS, Deployment
 from millrace.model.objective import Bounds
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
@@ -68,11 +68,24 @@ def _claim(current: Deployment, last: Decision | None) -> Claim:
     if last is None or last.signals is None:
         return Claim(current.slots, low=current.slots)
     apps = {name: app for name, app in current.apps.items() if current.wanted(name)}
-    wanted = {name: last.predicted_of(name, SLOTS_WANTED) or app.slots for name, app in apps.items()}
+    wanted = {name: max(app.slots, *_wished(last, name)) for name, app in apps.items()}
     bounds = [last.signals.bounds_of(name) for name in apps]
     step = _step(bounds)
     need = math.ceil(sum(wanted.values()) / step) * step
     return Claim(need, last.signals.priority, min(sum(allowed.min_slots for allowed in bounds), need), step)
+
+
+def _wished(last: Decision, app: str) -> Iterable[float]:
+    """Return the slots that a Decision's optimizers wanted for an app, whether it got them or not; at least a 0.
+
+    What a person would have to carry out does not count.
+    """
+    yield 0.0
+    asked = [c.value for p in last.proposals for c in p.changes if c.app == app and c.field == SLOTS]
+    if asked and last.action is Action.ADVISE:
+        return
+    yield from map(float, asked)
+    yield from (predicted_of(p.predicted, app, SLOTS_WANTED) or 0.0 for p in last.proposals)
 
 
 def _step(bounds: Iterable[Bounds]) -> int:

@@ -11,7 +11,8 @@ import pytest
 from millrace.control.slot_shares import QUOTA, share_of, with_budget
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
-from millrace.model.decision import Action, Decision
+from millrace.model.decision import Action, Decision, Proposal
+from millrace.model.deployment import Change
 from millrace.model.objective import Bounds
 from millrace.model.spec import PipelineSpec
 from millrace.optimizers.conformance.builders import app_signals, signals
@@ -40,8 +41,10 @@ def evaluated(
     priority: float = 1.0,
     minute: int = 0,
     bounds: Bounds = WIDE,
+    action: Action = Action.HOLD,
+    change: int | None = None,
 ) -> None:
-    """A pipeline that holds some slots and, if it does not get them, wants more."""
+    """A pipeline that holds some slots, and wants more: it was cut to its share, or a guard judged its change."""
     first = spec(name).first_deployment()
     content = replace(first, apps={name: replace(first.apps[name], slots=slots)})
     latest = tables.deployments.latest(name)
@@ -49,7 +52,9 @@ def evaluated(
     seen = signals(app_signals(slots, 10.0, None, app=name), bounds=bounds)
     predicted = {} if wanted is None else {"slots_wanted": float(wanted)}
     time = NOON + timedelta(minutes=minute)
-    told = Decision(f"{name}-{minute}", name, time, Action.HOLD, "budget", "", predicted=predicted)
+    changes = () if change is None else (Change(name, "slots", slots, change),)
+    proposed = (Proposal("flow", changes, "budget", "", predicted=predicted),)
+    told = Decision(f"{name}-{minute}", name, time, action, "budget", "", proposals=proposed)
     seen = replace(seen, pipeline=name, priority=priority)
     tables.decisions.record(replace(told, signals=seen, cursor_version=1, cursor_until=time, base_version=1))
 
@@ -72,6 +77,14 @@ def test_first_come_does_not_keep_everything(tables: ControlTables) -> None:
     assert [share_of(spec(name), tables, NOON) for name in "abc"] == [8, 14, 11]
     evaluated(tables, "a", 1, wanted=20, minute=1)
     assert [share_of(spec(name), tables, NOON) for name in "abc"] == [8, 8, 8]
+
+
+def test_change_that_the_quota_vetoes_is_a_need_of_its_pipeline(tables: ControlTables) -> None:
+    evaluated(tables, "b", 19, wanted=20)
+    evaluated(tables, "a", 1, action=Action.VETO, change=6)
+    assert share_of(spec("b"), tables, NOON) == 18
+    evaluated(tables, "a", 1, action=Action.ADVISE, change=6, minute=1)
+    assert share_of(spec("b"), tables, NOON) == 20, "nobody may carry it out"
 
 
 def test_shares_follow_the_priorities_and_fill_the_quota(tables: ControlTables) -> None:
