@@ -62,24 +62,25 @@ def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
     limits, trigger_s = spec.guards, decision.signals.trigger_s if decision.signals is not None else 0.0
     lapses_s = max(LAPSES_S, LAPSES_PERIODS * spec.period_s, LAPSES_TRIGGERS * trigger_s)
     lines, id = decision.contingencies, decision.decision_id
-    return ContingencyPlan(id, lines, limits.max_total_slots, limits.quiet_hours, lapses_s)
+    return ContingencyPlan(id, lines, limits.max_total_slots, limits.quiet_hours, lapses_s, spec.config_hash)
 
 
 def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineSpec) -> Deployment | None:
-    """Commit the plan of a Decision that changes nothing else, if the plan is new; return the version that has it.
+    """Commit the plan of a Decision that changes nothing else, if it differs; return the version that has it.
 
-    In a mode in which a person decides, the plan is withdrawn. If an evaluation plans nothing because nothing was
-    sized, the former plan stays: it was made for the slots that run.
+    In a mode in which a person decides, the plan is withdrawn. If an evaluation judged nothing, the former plan stays:
+    it was made for the slots that run. It is withdrawn if the spec has changed since.
     """
     current = deployments.latest(decision.pipeline)
     if current is None or current.version != decision.base_version or decision.action in CARRIED_OUT:
         return None
     plan, former = plan_of(decision, spec), current.contingencies
-    if spec.mode is Mode.AUTO and (plan is None or decision.action is not Action.HOLD or not plan.renews(former)):
+    if spec.mode is Mode.AUTO and (decision.action is Action.AWAIT or not decision.proposals):
+        plan = former if former is not None and former.config_hash == spec.config_hash else None
+    if plan == former or (plan is not None and not plan.renews(former)):
         return None
-    if plan is None and former is None:
-        return None
-    reason = "No plan: a person decides on each change." if plan is None else f"Planned ahead: {describe(plan.lines)}"
+    why = "a person decides on each change" if spec.mode is not Mode.AUTO else "nothing more is allowed now"
+    reason = f"No plan: {why}." if plan is None else f"Planned ahead: {describe(plan.lines)}"
     content = replace(current.with_plan(plan), author=BY_DECISION, decision_id=decision.decision_id, reason=reason)
     with suppress(Conflict):  # another commit came first
         return deployments.commit(content, current.version)

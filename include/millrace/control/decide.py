@@ -194,11 +194,11 @@ def _weighed(
     lagging = messages.lagging_partitions(observation.signals)
     problems = messages.graph_problems(observation.signals, streams_move=context.spec.fleet is not None)
     if not proposals.changes:
-        unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), context, guards)
+        unchanged = _with_contingencies(_unchanged(decision, proposals, context.request), proposals, context, guards)
         missing = _missing_slots(observation.signals, context, guards.current)
         return _with_notes(unchanged, missing, lagging, problems)
     quality = quality_outcome(observation.gate, forced=context.forced)
-    judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), context, guards)
+    judged = _with_contingencies(_judged(decision, proposals, quality, context, guards), proposals, context, guards)
     return _with_notes(judged, lagging, problems)
 
 
@@ -208,13 +208,20 @@ def _missing_slots(signals: Signals | None, context: DecisionContext, current: D
     return messages.missing_slots(signals, current)
 
 
-def _with_contingencies(decision: Decision, context: DecisionContext, guards: GuardContext) -> Decision:
-    """Return a Decision with its contingencies, for the slots that it leads to; none if it was vetoed."""
-    if decision.action is Action.VETO:
-        return decision
-    owner = context.owners.get(SLOTS)
-    planned = tuple(line for p in decision.proposals if p.optimizer == owner for line in p.contingencies)
-    content = decision.target or guards.current.with_changes(tuple(c for p in decision.proposals for c in p.changes))
+def _with_contingencies(
+    decision: Decision, proposals: Proposals, context: DecisionContext, guards: GuardContext
+) -> Decision:
+    """Return a Decision with its contingencies, for the slots that it leads to.
+
+    If it was vetoed, or nothing could be sized, the lines in force stay as far as the guards still allow them.
+    """
+    vetoed = decision.action is Action.VETO
+    content = guards.current if vetoed else decision.target or proposals.content
+    of_owner = [p for p in decision.proposals if p.optimizer == context.owners.get(SLOTS)]
+    planned = tuple(line for p in of_owner for line in p.contingencies)
+    former = guards.current.contingencies
+    if vetoed or not (planned or any(p.curve for p in of_owner)):
+        planned = former.lines if former is not None and former.config_hash == context.spec.config_hash else ()
     lines = allowed_lines(planned, content, guards, changes=decision.target is not None)
     decision = replace(decision, contingencies=lines)
     if decision.target is None or decision.action is not Action.APPLY:

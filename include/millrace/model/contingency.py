@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ALIKE = 0.25
 """Relative change of a rate that does not count as news: each renewal is a version."""
@@ -40,6 +40,7 @@ class ContingencyPlan:
         max_total_slots: Quota over all pipelines' slots; None without one.
         quiet_hours: Spans of the day, UTC, in which nothing is carried out, such as ``22:00-06:00``.
         lapses_s: Time without an evaluation after which nothing is carried out, seconds: nobody would correct it.
+        config_hash: Hash of the spec that it was made for.
     """
 
     decision_id: str
@@ -47,14 +48,14 @@ class ContingencyPlan:
     max_total_slots: int | None = None
     quiet_hours: tuple[str, ...] = ()
     lapses_s: float = 300.0
+    config_hash: str = ""
 
     def renews(self, former: ContingencyPlan | None) -> bool:
         """Return whether it differs from a former plan by more than repeated measurements of the same load."""
         if former is None:
             return bool(self.lines)
         apps = {line.app for line in (*self.lines, *former.lines)}
-        terms = (self.max_total_slots, self.quiet_hours, self.lapses_s)
-        if terms != (former.max_total_slots, former.quiet_hours, former.lapses_s):
+        if replace(self, decision_id="", lines=()) != replace(former, decision_id="", lines=()):
             return True
         return not all(_alike(_of(app, self.lines), _of(app, former.lines)) for app in apps)
 

@@ -128,11 +128,61 @@ def test_plan_of_a_hold_becomes_a_version_only_if_it_is_new(tmp_path: Path) -> N
     same = replace(decision, decision_id="e", base_version=2)
     assert renew_plan(store, same, of) is None  # nothing new
     assert renew_plan(store, replace(same, base_version=1), of) is None  # made on an earlier version
-    unsized = replace(same, contingencies=())
+    unsized = replace(same, contingencies=(), proposals=())
     assert renew_plan(store, unsized, of) is None and store.latest(NAME) == renewed
     asking = of.model_copy(update={"mode": "advise"})
     taken_back = renew_plan(store, replace(same, action=Action.ADVISE), asking)
     assert taken_back is not None and taken_back.contingencies is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, LINES),
+        ({"guards": {"max_total_slots": 6}}, ()),
+        ({"guards": {"quiet_hours": ["11:00-13:00"]}}, ()),
+        ({"slots": {"min": 2, "max": 2, "start": 2}}, ()),
+        ({"tuner": {"options": {"contingencies": False}}}, ()),
+    ],
+)
+def test_plan_in_force_stays_only_if_the_spec_still_is_the_same(
+    changes: dict[str, Any], left: tuple[Contingency, ...], tmp_path: Path
+) -> None:
+    store = DeploymentStore(Lake(tmp_path))
+    store.commit(on_cluster()[1], None)
+    of, decision = decided()
+    current = renew_plan(store, decision, of)
+    assert current is not None
+    then = spec(**(CLUSTER | changes))
+    unsized = _unsized(then, current, changes)
+    assert unsized.action is Action.HOLD and unsized.contingencies == left
+    renewed = renew_plan(store, unsized, then)
+    assert (renewed is None) == bool(left)
+    assert renewed is None or renewed.contingencies is None
+    not_judged = replace(unsized, contingencies=(), proposals=())
+    newest = store.commit(replace(current, decision_id="f"), current.version + (renewed is not None))
+    withdrawn = renew_plan(store, replace(not_judged, base_version=newest.version, decision_id="g"), then)
+    assert (withdrawn is None) == bool(left)
+
+
+def test_plan_in_force_loses_the_lines_that_a_veto_forbids(tmp_path: Path) -> None:
+    store = DeploymentStore(Lake(tmp_path))
+    store.commit(on_cluster()[1], None)
+    of, decision = decided()
+    current = renew_plan(store, decision, of)
+    assert current is not None
+    judged = guards(current, **CLUSTER, guards={"max_total_slots": 5})
+    given = decision_context(spec=of, guards=judged, optimizers={"flow": Planning(8, ())}, ran=current, decision_id="e")
+    vetoed = decide(observation(), given)[0]
+    assert vetoed.action is Action.VETO and vetoed.contingencies == LINES[:1]
+    renewed = renew_plan(store, vetoed, of)
+    assert renewed is not None and renewed.contingencies is not None and renewed.contingencies.lines == LINES[:1]
+
+
+def _unsized(of: PipelineSpec, current: Deployment, changes: dict[str, Any]) -> Decision:
+    judged = guards(current, **(CLUSTER | changes))
+    given = decision_context(spec=of, guards=judged, optimizers={"flow": Planning(2, ())}, ran=current, decision_id="e")
+    return decide(observation(), given)[0]
 
 
 def test_lines_are_stored_with_their_decision(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from millrace.control.decide import DecisionContext, Question, action_of, decide
 from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from millrace.control.guard_context import GuardContext, guard_context
-from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
-from millrace.model.deployment import Deployment
+from millrace.model.decision import Action, Decision, Memory, Outcome, Proposal, Reconfiguration
+from millrace.model.deployment import Change, Deployment
 from millrace.model.objective import Bounds, Objective
 from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals, Capacity, Signals
@@ -102,6 +102,18 @@ def test_signals_of_the_same_apps_at_another_version_are_used() -> None:
 def test_source_partition_with_most_of_the_backlog_is_named(lag: dict[str, int], told: str) -> None:
     signals = replace(SIGNALS, apps=(replace(APP, lag=lag),))
     assert decided(observation(signals=signals), context()).sentence.endswith(told)
+
+
+def test_advice_on_an_app_that_is_not_deployed_changes_nothing() -> None:
+    class Stray:
+        def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+            return Proposal("stray", (Change("gone", "slots", 1, 2),), "stray", "It wants another app."), memory
+
+    given = context(optimizers={"flow": Proportional("flow"), "stray": Stray()})
+    decision = decided(observation(), given)
+    assert decision.action is Action.APPLY and [p.optimizer for p in decision.proposals] == ["flow", "stray"]
+    resting = replace(APP, arrival_rows_per_s=400.0)
+    assert decided(observation(signals=replace(SIGNALS, apps=(resting,))), given).action is Action.ADVISE
 
 
 def test_forced_change_needs_no_telemetry_and_stores_no_memory() -> None:
