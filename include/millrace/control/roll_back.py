@@ -128,8 +128,9 @@ def _trial(
     in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
     if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):
         return None
-    measured = signals if signals is not None and signals.deployment_version == change.to_version else None
-    return Trial(change, decision, steps, before, after, measured)
+    # newer versions changed other apps, or only a plan: what the change set is in force
+    seen = signals is not None and change.to_version is not None and change.to_version <= signals.deployment_version
+    return Trial(change, decision, steps, before, after, signals if seen else None)
 
 
 def _miss(trial: Trial, limits: Verification) -> Miss | None:
@@ -153,7 +154,7 @@ def _lag(trial: Trial) -> Miss | None:
     now, then, step, signals = trial.now, trial.then, trial.slots, trial.signals
     if now is None or then is None or signals is None or not trial.settled or step is None or step.value > step.before:
         return None
-    goal, lag, before = signals.objective.max_lag_s, lag_s(now), lag_s(then)
+    goal, lag, before = signals.objective.with_trigger(now.trigger_s).max_lag_s, lag_s(now), lag_s(then)
     if lag is None or before is None or before > goal or lag <= goal:
         return None
     arrives = now.arrival_rows_per_s or 0.0
@@ -162,7 +163,7 @@ def _lag(trial: Trial) -> Miss | None:
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
     arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_s)
-    trigger = ", twice the trigger interval" if goal == 2 * signals.trigger_s else ""
+    trigger = ", twice the trigger interval" if goal == 2 * now.trigger_s else ""
     came = f"{arrival}, and rows wait {lag:.0f} s (goal: {goal:g} s{trigger})"
     return Miss("lag_goal_missed", f"{_told(trial)} should have been enough for {planned:,.0f} rows/s, but {came}")
 

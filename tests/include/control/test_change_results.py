@@ -46,6 +46,11 @@ def test_verify_records_the_effect_of_a_settled_change(lake: Lake) -> None:
     assert stored == done
 
 
+def test_verify_judges_a_change_after_versions_that_changed_something_else(lake: Lake) -> None:
+    ((done, _),) = record_results(ControlTables(lake), replace(SIGNALS, deployment_version=4))
+    assert done.achieved["throughput_rows_per_s"] == 300.0
+
+
 def test_verify_when_repeated_then_a_change_is_judged_once(lake: Lake) -> None:
     record_results(ControlTables(lake), SIGNALS)
     later = replace(SIGNALS, apps=(replace(APP, capacity=Capacity(4, 1.0, 999.0, 9.0, 9)),))

@@ -287,6 +287,27 @@ def test_lag_is_the_age_of_waiting_rows_except_those_of_a_restart(changes: dict[
     assert lag_s(replace(APP, **changes)) == expected
 
 
+@pytest.mark.parametrize(("trigger_s", "missed"), [(0.0, True), (60.0, False)])
+def test_lag_goal_of_an_app_is_that_of_its_trigger(trigger_s: float, missed: bool) -> None:
+    limits = spec_of(submit={"master": "embedded"})
+    first = limits.first_deployment()
+    step = Change(NAME, "slots", first.apps[NAME].slots, 1)
+    target = replace(first.with_changes((step,)), version=2, decision_id="d1")
+    proposal = Proposal("flow", (step,), "over_provisioned", "", {"throughput_rows_per_s": 400.0})
+
+    def measured(version: int, waiting: int) -> Signals:
+        app = replace(APP, backlog_rows=waiting, trigger_s=trigger_s)
+        return Signals(NAME, NOON, NOON, 7, version, (app, replace(app, app="next", trigger_s=120.0)))
+
+    before = measured(1, 2_000)
+    decision = Decision("d1", NAME, NOON, Action.APPLY, "over_provisioned", "", before, 1, (proposal,), target=target)
+    ended = NOON - timedelta(minutes=3)
+    change = Reconfiguration(NAME, NAME, "d1", "T1", 1, 2, 1, ended, ended, 0.0, Outcome.READY)
+    guards = guard_context(limits, replace(target, version=3), NOON, [change], {"d1": decision}, {}, ())
+    proposals = undo(limits.verification, guards, measured(3, 4_000))
+    assert (proposals is not None and proposals.proposals[0].reason_code == "lag_goal_missed") == missed
+
+
 def _next(run: Run) -> Any:
     run.clock.wait(60)
     return run.loop.observe()
