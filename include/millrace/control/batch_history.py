@@ -268,10 +268,10 @@ def read_batches(lake: Lake, pipeline: str, app: str, now: datetime) -> tuple[Ba
 
 
 def _own_rows(lake: Lake, pipeline: str, app: str, oldest: datetime) -> list[dict[str, Any]]:
-    newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest)).rows
-    if not {"app", "time", *REQUIRED} <= set(newest.column_names):
+    newest = read_recent(lake, RowQuery(TABLE, pipeline, MAX_ROWS, not_before=oldest, equal={"app": app})).rows
+    if not {"time", *REQUIRED} <= set(newest.column_names):
         return []
-    return [row for row in newest.to_pylist() if row["app"] == app and row["time"]]
+    return [row for row in newest.to_pylist() if row["time"]]
 
 
 def _since_clock_was_set(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -1,14 +1,18 @@
+"""Which batches count: of their own app, healthy, and since the clock was set."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from millrace.control.batch_history import healthy, sound
+from millrace.control import batch_history
+from millrace.control.batch_history import healthy, read_batches, sound
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.telemetry import BatchMetrics
-from tests.include.control.synthetic import START, App
+from tests.include.control.synthetic import START, App, lake_of
 
 
 def ids(batches: list[BatchMetrics]) -> list[int]:
@@ -24,6 +28,16 @@ def change(started_s: float, ended_s: float | None, generation: int | None = Non
 @pytest.fixture
 def steady() -> list[BatchMetrics]:
     return App().run(20, 1000)  # 1.0 s, then towards 2.0 s each
+
+
+def test_slow_app_is_not_crowded_out_by_fast_ones(
+    steady: list[BatchMetrics], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_history, "MAX_ROWS", 5)
+    slow = [replace(batch, app="slow") for batch in App(trigger_s=60).run(180, 10)]
+    lake = lake_of(tmp_path, sorted([*steady, *slow], key=lambda batch: batch.time))
+    found = read_batches(lake, "delays", "slow", START + timedelta(minutes=4))
+    assert sorted(ids(list(found))) == ids(slow)
 
 
 def test_healthy_when_steady_then_drops_only_the_first_batch(steady: list[BatchMetrics]) -> None:
