@@ -9,7 +9,8 @@ were not asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from millrace.control.change_results import since_s
@@ -99,8 +100,10 @@ def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None
 
 
 def cool_down(context: GuardContext, target: Deployment) -> str | None:
-    """Let a reconfiguration end and the pipeline settle; back off from content that failed."""
-    for change in context.history:
+    """Let a reconfiguration end and its app settle; back off from content that failed."""
+    touched = _touched(context.current, target)
+    history = [change for change in context.history if change.app in touched]
+    for change in history:
         is_open = change.ended is None and change.outcome is Outcome.OPEN
         if is_open and since_s(context.now, change.started) < context.open_at_most_s:
             return f"{change.app}: the change that started at {_clock(change.started)} has not finished yet"
@@ -108,13 +111,18 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
         return why
     if not context.restarts(target):
         return None
-    elapsed_s = min(
-        (since_s(context.now, change.ended) for change in context.history if change.ended), default=math.inf
-    )
+    elapsed_s = min((since_s(context.now, change.ended) for change in history if change.ended), default=math.inf)
     if elapsed_s >= context.limits.cool_down_s:
         return None
     allowed = f"the cool-down is {context.limits.cool_down_s:g} s"
     return f"the last reconfiguration ended {elapsed_s:.0f} s ago; {allowed}"
+
+
+def _touched(current: Deployment, target: Deployment) -> Collection[str]:
+    """Return the apps that a change concerns: all, if it changes anything besides apps, such as who reads a stream."""
+    if replace(target, apps=current.apps).content != current.content:
+        return target.apps
+    return {name for name, app in target.apps.items() if app != current.apps.get(name)}
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:

@@ -157,6 +157,22 @@ def test_finished_pipeline_needs_no_cool_down() -> None:
     assert vetoes(history=[change(1)], limits=GuardsSpec(cool_down_s=60), current=finished) == []
 
 
+def test_each_app_has_its_own_cool_down() -> None:
+    def apps(slots: int, other: int) -> Deployment:
+        of = {"delays": deployment(slots).apps["delays"], "other": deployment(other).apps["delays"]}
+        return replace(deployment(slots), apps=of)
+
+    plain = GuardContext(
+        NOW, apps(2, 2), {}, GuardsSpec(), 9, history=[replace(change(1), ended=None, outcome=Outcome.OPEN)]
+    )
+
+    def vetoed(target: Deployment) -> bool:
+        return any(o.guard == "cool-down" and not o.passed for o in judge(plain, target))
+
+    assert vetoed(apps(4, 2)) and not vetoed(apps(2, 4)) and vetoed(apps(4, 4))
+    assert vetoed(replace(apps(2, 2), ingest={"a": 1})), "moving a stream concerns all apps"
+
+
 def test_cool_down_vetoes_while_a_reconfiguration_is_open() -> None:
     going_on = replace(change(0, started_ago_s=50), ended=None, outcome=Outcome.OPEN)
     assert vetoes(history=[going_on], open_at_most_s=180) == ["cool-down"]
