@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from millrace.control.messages import log_of
+from millrace.control.pending_decision import pending
 from millrace.control.proposals import FAILED
 from millrace.lake.control_tables import ControlTables
 from millrace.model.alert import Alert, AlertKind
@@ -55,8 +56,10 @@ def due(
     decisions = [d for d in recent if d.time >= now - LOOK_BACK]
     changes = tables.reconfigurations.recent(spec.name, since=now - LOOK_BACK)
     told = tables.alerts.since(spec.name, now - REMIND)
+    asked = any(d.action is Action.AWAIT for d in decisions)
+    waiting = {d.decision_id for d in pending(spec, tables, now)} if asked else set()
     happened = [
-        *_decided(decisions, timedelta(seconds=spec.approval_expires_s), now),
+        *_decided(decisions, waiting),
         *(_held(recent) if decisions else ()),
         *_changed(changes),
         *_ran(None if problem == restart else problem, told),
@@ -74,9 +77,9 @@ def due(
     )
 
 
-def _decided(decisions: Sequence[Decision], expires: timedelta, now: datetime) -> Iterator[Happened]:
+def _decided(decisions: Sequence[Decision], waiting: Collection[str]) -> Iterator[Happened]:
     for decision in decisions:
-        if decision.action is Action.AWAIT and now < decision.time + expires:
+        if decision.decision_id in waiting:
             yield AlertKind.APPROVAL, decision.decision_id, decision.sentence
         elif decision.action is Action.ROLL_BACK:
             yield AlertKind.ROLLED_BACK, decision.decision_id, decision.sentence

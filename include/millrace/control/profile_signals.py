@@ -44,9 +44,9 @@ def stream_counts(
     if committed is None or (after is not None and committed <= after):
         return None
     version = lake.version(STREAMS)
-    of = f"pipeline = {literal(spec.name)} and stream is not null"
-    newest = [_number(time, period_s) for time in _periods(lake, of, spec, now)]
-    begin, end = span(spec.admission, newest, taken_in(spec, tables), period_s)
+    of, known = f"pipeline = {literal(spec.name)} and stream is not null", taken_in(spec, tables)
+    newest = [_number(time, period_s) for time in _periods(lake, of, spec.admission, known, now)]
+    begin, end = span(spec.admission, newest, known, period_s)
     if begin >= end:
         return None
     since, until = (datetime.fromtimestamp(number * period_s, UTC) for number in (begin, end))
@@ -71,13 +71,12 @@ def stream_counts(
     )
 
 
-def _periods(lake: Lake, of: str, spec: PipelineSpec, now: datetime) -> list[datetime]:
-    """Return the starts of the newest periods with rows, the newest first."""
-    wanted = spec.admission
-    most = wanted.periods + wanted.unfinished if wanted else 0
+def _periods(lake: Lake, of: str, wanted: Admission, known: datetime | None, now: datetime) -> list[datetime]:
+    """Return the starts of the newest periods with rows, the newest first; of those that are not taken in yet."""
+    new = "" if known is None else f"and time >= {literal(known)} "
     sql = (
-        f"select distinct time from streams where {of} and time <= {literal(now)} "  # noqa: S608 - literals
-        f"order by time desc limit {most}"
+        f"select distinct time from streams where {of} and time <= {literal(now)} {new}"  # noqa: S608 - literals
+        f"order by time desc limit {wanted.periods + wanted.unfinished}"
     )
     return [row["time"] for row in lake.rows(sql, STREAMS)]
 

@@ -195,7 +195,14 @@ def _is_tuner(name: str) -> bool:
 
 
 def forced_proposals(request: Request, app: str, current: Deployment) -> Proposals:
-    """Return the slots that a person forces on an app as the only proposal."""
+    """Return the slots that a person forces on an app as the only proposal.
+
+    Raises:
+        MillraceError: If the Deployment does not have the app yet.
+    """
+    if app not in current.apps:
+        deployed, remedy = ", ".join(sorted(current.apps)), f"Launch {current.pipeline} with its new spec first."
+        raise MillraceError("app", app, deployed, remedy)
     before, wanted = current.apps[app].slots, int(request.forced_slots or 0)
     change = Change(app, "slots", before, wanted)
     changes = (change,) if wanted != before else ()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.control.alerts import HOLDS, due
+from millrace.control.pending_decision import refuse
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
 from millrace.model.alert import Alert, AlertKind
@@ -77,6 +78,12 @@ def test_decision_that_a_person_must_know_of_alerts_once(
 def test_answered_question_does_not_alert(tables: ControlTables) -> None:
     decided(tables, 1, Action.AWAIT)
     assert told(tables, NOON + 11 * MINUTE) == []
+
+
+def test_question_that_a_person_has_answered_does_not_alert(tables: ControlTables) -> None:
+    asked = decided(tables, 1, Action.AWAIT)
+    refuse(tables, NAME, asked.decision_id, "ada", NOON + MINUTE)
+    assert [kind for kind, _ in told(tables)] == ["rejected"]
 
 
 def test_old_event_does_not_alert(tables: ControlTables) -> None:

@@ -3,12 +3,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.proposals import FIRST, LAST, arbitrate, collect_proposals, in_order
+from millrace.control.evaluation import Request
+from millrace.control.proposals import FIRST, LAST, arbitrate, collect_proposals, forced_proposals, in_order
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import AppDeployment, Change, Deployment
+from millrace.model.errors import MillraceError
 from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import app_signals, signals
 
@@ -42,6 +45,11 @@ names = st.sampled_from(["flow", "albic", "drfm"])
 
 def proposal(optimizer: str, *wanted: Change) -> Proposal:
     return Proposal(optimizer, wanted, "r", "s")
+
+
+def test_slots_of_an_app_that_is_not_deployed_yet_cannot_be_forced() -> None:
+    with pytest.raises(MillraceError, match="Launch delays with its new spec first"):
+        forced_proposals(Request(forced_slots=3), "c", CURRENT)
 
 
 @given(
