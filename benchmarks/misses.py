@@ -68,7 +68,7 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "p50_d7": {"evaluation_cpu_s": "Three appends take 0.15 s, in tables with an hour of small files."}
     },
     "many": {
-        "p50": {"cores, Airflow included": "Evaluations take 0.35 cores, the scheduler and its task processes 0.29."}
+        "p50": {"cores, Airflow included": "Evaluations take 0.33 cores, the scheduler and its task processes 0.26."}
     },
     "elastic": {
         "day": {"commit_to_decision_p95_s": SHARED},
