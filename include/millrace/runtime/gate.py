@@ -66,7 +66,7 @@ class Gate:
         self._checkpoints = CheckpointLocks()
         self._opening = threading.Lock()
         self._starting = threading.Lock()
-        self._open = self._shut = False
+        self._passed = self._open = self._shut = False
         self.queries: list[Any] = []
 
     def install(self) -> None:
@@ -96,8 +96,9 @@ class Gate:
             _restore_settings(writer._spark)
             with self._opening:
                 self._listen_once(writer._spark)
-                if not self._open:
+                if not self._passed:
                     self._pass(writer._df, writer._spark)
+                    self._passed = True
             with self._starting:
                 if self._shut:
                     raise Closed(0)
@@ -124,7 +125,7 @@ class Gate:
 
     def _pass(self, frame: DataFrame, spark: SparkSession) -> None:
         """Wait for the app's lock; end quietly if the driver was superseded in the meantime."""
-        jvm_lock = self._jvm_lock = JvmLock(spark, self._lock.path)
+        jvm_lock = self._jvm_lock = self._jvm_lock or JvmLock(spark, self._lock.path)
 
         def acquired() -> bool:
             return self._lock.try_acquire() and jvm_lock.try_acquire()

@@ -29,7 +29,7 @@ def writer(spark):
     return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().writeStream.format("noop")
 
 
-def _elsewhere(folder: Path) -> subprocess.Popen[str]:
+def elsewhere(folder: Path) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", TAKE, str(folder)]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
@@ -52,18 +52,18 @@ def test_folder_of_a_named_query_is_below_the_sessions(spark, writer, tmp_path: 
 
 def test_checkpoint_held_by_another_process_is_refused_until_it_dies(writer, tmp_path: Path) -> None:
     options, locks = {"checkpointLocation": str(tmp_path)}, CheckpointLocks()
-    with _elsewhere(tmp_path) as other:
+    with elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "True\n"
         with pytest.raises(MillraceError, match=f"Process {other.pid} uses it"):
             locks.take(writer, options)
         other.kill()
     locks.take(writer, options)
     locks.take(writer, options)  # the script restarts its query
-    with _elsewhere(tmp_path) as other:
+    with elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "False\n"
         other.kill()
     locks.release()
-    with _elsewhere(tmp_path) as other:
+    with elsewhere(tmp_path) as other:
         assert other.stdout is not None and other.stdout.readline() == "True\n"
         other.kill()
 

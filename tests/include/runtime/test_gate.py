@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from millrace.model.errors import MillraceError
 from millrace.run_folder import driver_records
 from millrace.run_folder.lock import CHECKPOINT, holders
 from millrace.runtime.agent.placement import StatePlacement
@@ -17,6 +19,7 @@ from millrace.runtime.gate import Gate
 from millrace.runtime.journal import Journal
 from millrace.runtime.journal_listener import JournalListener
 from millrace.runtime.query_events import QueryEvents
+from tests.include.runtime.test_checkpoint_locks import elsewhere
 from tests.include.runtime.test_journal import arguments
 
 pytestmark = pytest.mark.spark
@@ -84,6 +87,25 @@ def test_queries_that_run_once_leave_nothing_behind(
     assert len(gate.queries) == KEPT + 1
     locked = [folder.name for folder in tmp_path.iterdir() if holders(folder, CHECKPOINT)]
     assert locked == [f"other-{KEPT + 1}"], "only the newest query's checkpoint is locked"
+
+
+def test_queries_started_at_the_same_time_all_run(spark: Any, gate: Gate, tmp_path: Path) -> None:
+    def start(name: str) -> Any:
+        writer = rows(spark).writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
+        return writer.trigger(processingTime="1 second").start()
+
+    with ThreadPoolExecutor(2) as pool:
+        started = list(pool.map(start, ("one", "other")))
+    assert [query.isActive for query in started] == [True, True]
+
+
+def test_query_refused_for_its_checkpoint_starts_once_that_is_free(spark: Any, gate: Gate, tmp_path: Path) -> None:
+    with elsewhere(tmp_path / "used") as other:
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        with pytest.raises(MillraceError, match=f"Process {other.pid} uses it"):
+            once(spark, tmp_path / "used")
+        other.kill()
+    once(spark, tmp_path / "used")
 
 
 def test_query_that_fails_while_another_runs_is_on_record_until_restarted(
