@@ -32,7 +32,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[..., Driving]]:
         driver.process.wait()
 
 
-@pytest.mark.parametrize("ending", ["batch", "unawaited", "stops-session"])
+@pytest.mark.parametrize("ending", ["batch", "unawaited", "stops-session", "pool"])
 def test_script_that_ends_by_itself_is_completed(drive, tmp_path: Path, ending: str) -> None:
     driver = drive(ending)
     assert driver.process.wait() == 0, driver.log.read_text()[-3000:]

@@ -50,8 +50,15 @@ class StopRequest:
         def pass_on(number: int, _frame: FrameType | None) -> None:
             os.write(write, bytes([number]))
 
+        def leave_to_parent() -> None:
+            signal.set_wakeup_fd(-1)
+            if signal.getsignal(signal.SIGTERM) is pass_on:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
         signal.signal(signal.SIGTERM, pass_on)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        # a forked child has the same pipe: a signal to it would stop the driver
+        os.register_at_fork(after_in_child=leave_to_parent)
         threading.Thread(target=self._listen, args=(read,), name="millrace-stop", daemon=True).start()
 
     def _listen(self, pipe: int) -> None:

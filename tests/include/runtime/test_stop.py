@@ -1,7 +1,10 @@
-"""Where queries stop: at the end of a batch, and only after it emits the windows that its rows closed."""
+"""When a driver stops, and where its queries do: at the end of a batch, after the windows that its rows closed."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +22,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 MINUTES_OF_CLOSING = 500
 PATIENCE_S = 600.0
+FORKS = """
+import os, signal, threading, time
+from millrace.runtime.stop import StopRequest
+
+stopped = threading.Event()
+request = StopRequest(stopped.set)
+request.install()
+ready, tell = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(tell, b"x")
+    time.sleep(60)
+    os._exit(0)
+os.read(ready, 1)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), request.requested)
+os.kill(os.getpid(), signal.SIGTERM)
+print(stopped.wait(600))
+"""
 
 
 class Folders:
@@ -67,6 +89,11 @@ class Folders:
 @pytest.fixture
 def folders(spark: SparkSession, tmp_path: Path) -> Folders:
     return Folders(spark, tmp_path)
+
+
+def test_signal_to_a_forked_child_ends_it_and_does_not_stop_the_driver() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True, check=True)
+    assert ran.stdout.split() == [str(-signal.SIGTERM), "False", "True"]
 
 
 def _await(holds: Callable[[], bool], query: Any) -> None:

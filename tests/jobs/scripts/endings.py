@@ -1,5 +1,6 @@
 """A user's script that ends in the way its first argument says."""
 
+import multiprocessing
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,9 @@ def each(frame, number):
         raise ValueError("poison in batch 1")
     if ending == "loses-application" and number == 1:
         spark._jsc.sc().stop()  # as Spark does if its cluster ends the application
+    if ending == "pool":
+        with multiprocessing.get_context("fork").Pool(2) as pool:  # its end sends SIGTERM to its processes
+            pool.map(abs, range(4))
     Path(folder, "begun").write_text(str(number))
     if ending == "runs":
         time.sleep(1)
@@ -29,7 +33,7 @@ def each(frame, number):
 
 rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
 writer = rows.writeStream.foreachBatch(each).option("checkpointLocation", f"{folder}/checkpoint")
-if ending == "unawaited":
+if ending in ("unawaited", "pool"):
     writer.trigger(once=True).start()
 elif ending == "stops-session":
     writer.trigger(once=True).start().awaitTermination()
