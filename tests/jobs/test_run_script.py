@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from millrace.run_folder import lock
+from millrace.run_folder.discovery import find
 from millrace.run_folder.driver_records import DriverState, app_dir
 from tests.jobs.driving import Driving, until
 
@@ -60,6 +61,12 @@ def test_failed_script_leaves_its_error_and_exit_code(drive, ending, error) -> N
     assert (record.state, record.error) == (DriverState.FAILED, error)
     assert "Traceback" in driver.log.read_text()
     assert (record.ready_at is None) == (ending == "import")
+
+
+def test_process_that_a_script_started_ends_with_the_driver(drive, tmp_path: Path) -> None:
+    driver = drive("leaves-child")
+    assert driver.process.wait() == 0, driver.log.read_text()[-3000:]
+    until(lambda: find(tmp_path / "run", "p") == (), "no process has the driver's command line")
 
 
 def test_secret_is_in_the_drivers_environment_and_nowhere_else(drive, tmp_path: Path) -> None:

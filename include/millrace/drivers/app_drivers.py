@@ -147,14 +147,27 @@ class AppDrivers:
         return failures
 
     def _with_ends(self, now: datetime) -> tuple[FailureHistory, list[DriverFailure]]:
-        history, alive, failures = self.history(), {d.generation for d in self.live()}, []
+        history, working, failures = self.history(), self._working(), []
         for record in reversed(self.records()):
-            if record.generation not in history.settled and record.generation not in alive:
+            if record.generation not in history.settled and record.generation not in working:
                 history, error = self._account(history, record, now)
                 history = history.settle(record.generation)
                 if error is not None:
                     failures.append(DriverFailure(record.generation, record.version, error))
         return history, failures
+
+    def _working(self) -> set[int]:
+        """Return the generations of drivers that have not ended; a process that a script left behind does not count.
+
+        Call it before reading the records: the last record of each other driver is on disk by then.
+        """
+        found = set()
+        for driver in self.live():
+            record = self.record(driver.generation)
+            python = python_driver(record)
+            if record is None or (record.state not in ENDED and python is not None and python.alive()):
+                found.add(driver.generation)
+        return found
 
     def next_try(self, deployment: Deployment, now: datetime) -> datetime | None:
         """Return when the reconciler must start the app, now or later (UTC); None if there is nothing to start.

@@ -121,7 +121,9 @@ class AppReconciler:
 
     def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
         """Record that a script finished: nothing runs or holds slots until the next launch."""
-        if live or len(deployment.apps) > 1:
+        if (self.clock() - record.since).total_seconds() > self.hand_over.stop_deadline_s:
+            self.drivers.end(live, self.hand_over)  # processes that the script left behind
+        if any(driver.alive() for driver in live) or len(deployment.apps) > 1:
             return DONE  # it is about to leave; or others of its pipeline run on
         reason = f"The script finished at {record.since:%Y-%m-%d %H:%M} UTC."
         finished = replace(deployment, running=False, finished=record.since, author=AUTHOR, reason=reason)

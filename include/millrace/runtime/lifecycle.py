@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import runpy
 import sys
@@ -10,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from millrace.model.failure import reason
 from millrace.run_folder.arguments import DriverArguments
@@ -154,7 +155,7 @@ class Driver:
         code = 0
         if error is not None and not self._stop.requested:
             if _lost_jvm(error):
-                os._exit(1)  # killed from outside: the record stays as it is, the reconciler recovers
+                _exit(1)  # killed from outside: the record stays as it is, the reconciler recovers
             traceback.print_exception(error)
             code = 1
         if started_any:
@@ -165,7 +166,7 @@ class Driver:
         self._gate.release()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+        _exit(code)
 
     def _record_end(self, error: BaseException | None, code: int) -> None:
         text = None if error is None else reason(error)
@@ -202,6 +203,15 @@ def _lost_jvm(error: BaseException) -> bool:
     return type(error).__name__ == "Py4JNetworkError"
 
 
+def _exit(code: int) -> NoReturn:
+    """End the process and its children from ``multiprocessing``, which Python ends only at a normal exit."""
+    try:
+        for child in multiprocessing.active_children():
+            child.kill()
+    finally:
+        os._exit(code)
+
+
 def _leave_with_parent() -> None:
     """End when the JVM, this process's parent, is gone: without it, nothing can be committed."""
     parent = os.getppid()
@@ -209,6 +219,6 @@ def _leave_with_parent() -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_POLL_S)
-        os._exit(1)
+        _exit(1)
 
     threading.Thread(target=watch, name="millrace-parent", daemon=True).start()

@@ -38,6 +38,9 @@ def main() -> None:
         print('Exception in thread "main" java.lang.OutOfMemoryError: no room', flush=True)
         os._exit(1)
     journal = Journal(arguments)
+    if "leaves-child" in behaviour and os.fork() == 0:
+        time.sleep(3600)
+        os._exit(0)
     folder = app_dir(arguments.run_dir, arguments.pipeline, arguments.app)
     import_modules(behaviour, journal)
     lock = AppLock(folder)

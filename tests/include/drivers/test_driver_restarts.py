@@ -1,4 +1,4 @@
-"""A driver that fails is restarted after its wait, or at once if it asks for a restart."""
+"""A driver that fails is restarted after its wait, or at once if it asks for a restart; one that finished is not."""
 
 from __future__ import annotations
 
@@ -38,6 +38,31 @@ def test_schema_changes_restart_the_driver_at_once_and_open_no_circuit(plant: Do
         assert [change.outcome for change in reconciler.reconcile()] == [Outcome.FAILED, Outcome.READY]
     assert reconciler.problem() is None
     assert Outcome.CIRCUIT_OPEN not in {change.outcome for change in plant.history()}
+
+
+def test_process_that_a_script_left_behind_hides_no_failure(plant: DoublesPlant) -> None:
+    plant.deploy("leaves-child", "throws", "3")
+    now = [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    reconciler.reconcile()
+    plant.until(lambda: reconciler.status()[0].state is DriverState.FAILED)
+    (failed,) = reconciler.reconcile()
+    assert (failed.outcome, failed.error) == (Outcome.FAILED, "ValueError: poison")
+    assert reconciler.reconcile() == () and [number for number, _ in plant.versions()] == [1]
+    now[0] += timedelta(seconds=10)
+    assert [change.outcome for change in reconciler.reconcile()] == [Outcome.READY]
+    assert [number for number, _ in plant.versions()] == [2]
+
+
+def test_process_that_a_finished_script_left_behind_ends_after_the_stop_deadline(plant: DoublesPlant) -> None:
+    plant.deploy("leaves-child", "batch")
+    reconciler = plant.reconciler()
+    reconciler.reconcile()
+    plant.until(lambda: reconciler.status()[0].state is DriverState.COMPLETED)
+    assert reconciler.reconcile() == () and plant.live()
+    late = datetime.now(UTC) + timedelta(seconds=plant.spec.stop_deadline_s + 1)
+    assert [change.outcome for change in plant.reconciler(clock=lambda: late).reconcile()] == [Outcome.FINISHED]
+    assert plant.live() == ()
 
 
 def test_start_that_fails_after_it_was_left_alone_has_one_entry(plant: DoublesPlant) -> None:

@@ -11,7 +11,9 @@ ending, folder = sys.argv[1:3]
 if ending == "import":
     import nowhere  # noqa: F401
 spark = SparkSession.builder.getOrCreate()
-if ending == "batch":
+if ending == "leaves-child":
+    multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,)).start()
+if ending in ("batch", "leaves-child"):
     spark.range(10).write.parquet(f"{folder}/batch")
     sys.exit(0)
 
