@@ -258,8 +258,14 @@ def drivers_here() -> Path | None:
     return None if os.environ.get(RUNNER_VARIABLE) else Home.from_env().run / "drivers"
 
 
-def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
-    """Return why a pipeline does not run as its newest Deployment wants; None if all is well."""
+def problem(deployment: Deployment, deployments: DeploymentStore, spec: PipelineSpec | None) -> str | None:
+    """Return why a pipeline does not run as its newest Deployment wants; None if all is well.
+
+    Args:
+        deployment: The pipeline's newest Deployment.
+        deployments: Contains the content of each version.
+        spec: The pipeline; None if its spec cannot be read.
+    """
     from millrace.drivers import app_drivers, delegated_reconciler
     from millrace.environment.home import Home
     from millrace.lake.control_tables import ControlTables
@@ -270,7 +276,8 @@ def problem(deployment: Deployment, deployments: DeploymentStore) -> str | None:
     run_dir = home.run / "drivers"
     if os.environ.get(RUNNER_VARIABLE):  # its drivers are in another container's process table
         return delegated_reconciler.problem(run_dir, deployment)
-    return app_drivers.problem(run_dir, deployment, deployments, utc_now(), home.logs / "drivers")
+    period_s = 0.0 if spec is None else spec.period_s
+    return app_drivers.problem(run_dir, deployment, deployments, utc_now(), home.logs / "drivers", period_s)
 
 
 def query_failures(pipeline: str, apps: Iterable[str]) -> tuple[QueryFailure, ...]:

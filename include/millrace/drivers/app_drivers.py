@@ -41,6 +41,7 @@ class AppDrivers:
         app: Name of the app.
         deployments: Where a version's content is looked up.
         log_dir: Folder of the drivers' logs; None if they are not read.
+        period_s: The spec's ``period_s``, seconds; 0 if it is not known.
     """
 
     run_dir: Path
@@ -48,6 +49,7 @@ class AppDrivers:
     app: str
     deployments: DeploymentStore
     log_dir: Path | None = None
+    period_s: float = 0.0
     _contents: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -182,7 +184,7 @@ class AppDrivers:
         content = fingerprint(wanted)
         if self.current(self.live(), content) is not None or self.completed(deployment) is not None:
             return None
-        if elsewhere(self.deployments.lake, self.pipeline, now) is not None:
+        if elsewhere(self.deployments.lake, self.pipeline, now, self.period_s) is not None:
             return None
         before, (history, _) = self.history(), self._with_ends(now)
         unseen = (r for r in self.records() if r.generation in set(history.settled) - set(before.settled))
@@ -249,7 +251,7 @@ class AppDrivers:
         return history.failed(content, record.version, error, failed_at, progressed=progressed), error
 
     def _reason(self, content: str, deployment: Deployment, now: datetime) -> str:
-        other = elsewhere(self.deployments.lake, self.pipeline, now)
+        other = elsewhere(self.deployments.lake, self.pipeline, now, self.period_s)
         if other is not None:
             return f"host {other[0]} runs its driver (seen {other[1]:.0f} s ago); only one host may start drivers."
         history = self._with_ends(now)[0]
@@ -295,7 +297,12 @@ def apps_of(run_dir: Path, pipeline: str, wanted: Iterable[str]) -> list[str]:
 
 
 def problem(
-    run_dir: Path, deployment: Deployment, deployments: DeploymentStore, now: datetime, log_dir: Path | None = None
+    run_dir: Path,
+    deployment: Deployment,
+    deployments: DeploymentStore,
+    now: datetime,
+    log_dir: Path | None = None,
+    period_s: float = 0.0,
 ) -> str | None:
     """Return why a pipeline does not run as a Deployment wants, or what runs but should not; None if all is well.
 
@@ -305,14 +312,15 @@ def problem(
         deployments: Contains the content of each version.
         now: Current time (UTC).
         log_dir: Folder of the drivers' logs, which the sentence names; None leaves them out.
+        period_s: The spec's ``period_s``, seconds; 0 if it is not known.
     """
     if deployment.detached:
         return None
     name = deployment.pipeline
     apps = apps_of(run_dir, name, deployment.apps)
-    problems = (AppDrivers(run_dir, name, app, deployments, log_dir).problem(deployment, now) for app in apps)
+    drivers = (AppDrivers(run_dir, name, app, deployments, log_dir, period_s) for app in apps)
     try:
-        return next((sentence for sentence in problems if sentence is not None), None)
+        return next((sentence for one in drivers if (sentence := one.problem(deployment, now)) is not None), None)
     except MillraceError as error:
         return f"The state of its drivers is unknown: {error}"
 

@@ -21,7 +21,7 @@ from millrace.drivers.rescaler import Rescaler
 from millrace.drivers.step_result import StepResult
 from millrace.drivers.submit import SubmitOptions
 from millrace.lake.control_tables import ControlTables
-from millrace.lake.driver_hosts import SEEN, elsewhere, this_host
+from millrace.lake.driver_hosts import elsewhere, gone_after, this_host
 from millrace.model.decision import Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import MillraceError, NotReady
@@ -118,7 +118,7 @@ class Reconciler:
         latest = deployments.latest(self._spec.name)
         if latest is None:
             return None
-        return problem(self._run_dir, latest, deployments, self._clock(), self._log_dir)
+        return problem(self._run_dir, latest, deployments, self._clock(), self._log_dir, self._spec.period_s)
 
     def status(self) -> tuple[DriverRecord, ...]:
         """Return each app's live drivers, its newest one, and its last failure that still counts; newest first.
@@ -145,12 +145,11 @@ class Reconciler:
         """Refuse to start a driver that another host runs: both would write to the same checkpoint."""
         if not deployment.running or self.running():
             return
-        other = elsewhere(self._tables.lake, self._spec.name, self._clock())
+        other = elsewhere(self._tables.lake, self._spec.name, self._clock(), self._spec.period_s)
         if other is not None:
             allowed = f"{other[0]}, whose driver was seen {other[1]:.0f} s ago"
-            remedy = (
-                f"Start all drivers of a home on one host; if {other[0]} is gone, wait {SEEN.total_seconds():.0f} s."
-            )
+            silent_s = gone_after(self._spec.period_s).total_seconds()
+            remedy = f"Start all drivers of a home on one host; if {other[0]} is gone, wait {silent_s:.0f} s."
             raise MillraceError("host of the drivers", this_host(), allowed, remedy)
 
     def _steps(self, leave_at_s: float) -> tuple[Reconfiguration, ...]:
@@ -180,7 +179,8 @@ class Reconciler:
         return apps_of(self._run_dir, self._spec.name, deployment.apps if deployment else list(self._spec.app_specs))
 
     def _drivers(self, app: str) -> AppDrivers:
-        return AppDrivers(self._run_dir, self._spec.name, app, self._tables.deployments, self._log_dir)
+        spec, deployments = self._spec, self._tables.deployments
+        return AppDrivers(self._run_dir, spec.name, app, deployments, self._log_dir, spec.period_s)
 
     def _hand_over(self, leave_at_s: float) -> HandOver:
         spec = self._spec

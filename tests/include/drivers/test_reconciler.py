@@ -107,11 +107,20 @@ def test_reconcile_when_a_new_version_comes_then_hands_over_without_loss(plant: 
 
 
 @pytest.mark.parametrize(
-    ("host", "seconds", "starts"), [("far", 5, False), ("far", 65, True), (this_host(), 5, True), (None, 5, True)]
+    ("host", "seconds", "period_s", "starts"),
+    [
+        ("far", 5, 60.0, False),
+        ("far", 65, 60.0, True),
+        ("far", 150, 600.0, False),
+        ("far", 605, 600.0, True),
+        (this_host(), 5, 60.0, True),
+        (None, 5, 60.0, True),
+    ],
 )
 def test_driver_on_another_host_is_not_started_again(
-    plant: DoublesPlant, host: str | None, seconds: float, starts: bool
+    plant: DoublesPlant, host: str | None, seconds: float, period_s: float, starts: bool
 ) -> None:
+    plant.spec = plant.spec.model_copy(update={"period_s": period_s})
     plant.deploy()
     seen = AppMetrics(NAME, NAME, datetime.now(UTC) - timedelta(seconds=seconds), 1, 0.5, 1, 60.0, host)
     plant.deployments.lake.append("telemetry/apps", [app_row(seen)])

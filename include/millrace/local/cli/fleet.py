@@ -39,7 +39,7 @@ def fleet(pipeline: str, every: bool, as_json: bool) -> int:
         never = f"{pipeline} was never launched. Launch it: ./millrace trigger {pipeline}"
         click.echo("null" if as_json else never)
         return 0
-    view, problem = wiring.fleet(spec, deployed, tables), wiring.problem(deployed, tables.deployments)
+    view, problem = wiring.fleet(spec, deployed, tables), wiring.problem(deployed, tables.deployments, spec)
     if as_json:
         click.echo(json.dumps({**to_plain(view), "problem": problem}, indent=2))
     else:

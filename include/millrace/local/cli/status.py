@@ -225,7 +225,7 @@ def _pipeline_status(
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
     drivers = _drivers(tables, run_dir, wanted)
     failed = driver_records.query_failures(run_dir, wanted.pipeline, wanted.apps)
-    problem = wiring.problem(wanted, tables.deployments) or " ".join(f.sentence for f in failed) or None
+    problem = wiring.problem(wanted, tables.deployments, spec) or " ".join(f.sentence for f in failed) or None
     update = None if spec is None else spec_update(spec, wanted)
     changed = None if update is None else f"{update.sentence}; apply it now: ./millrace trigger {wanted.pipeline}"
     unreported = tables.report_problems.current(wanted.pipeline)
