@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,8 @@ from millrace.drivers.submit import SubmitOptions
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
+from millrace.model.spec_sections import Submit
+from millrace.model.submit_options import FROM_AIRFLOW
 from millrace.run_folder.arguments import DriverArguments
 from millrace.run_folder.discovery import LiveDriver
 from millrace.run_folder.process import ProcessId
@@ -81,14 +84,22 @@ class Launcher:
             return (ProcessId.of(child.pid),)
         return ()  # it has ended already
 
-    def command(self, app: AppDeployment, name: str, version: int, number: int) -> list[str]:
-        """Return the command that starts such a driver by hand, with its environment in front.
+    def command(self, app: AppDeployment, name: str, version: int, number: int) -> str:
+        """Return the shell command that starts such a driver by hand, with its environment in front.
+
+        It names the sources of secrets, never their values.
 
         Raises:
             MillraceError: If the cluster of the local stack is needed and does not run.
         """
-        env = [f"{key}={value}" for key, value in submit.environment(self.options, app, {}).items()]
-        return ["env", *env, *submit.command(self.options, app, self._arguments(app, name, version, number))]
+        secrets = Submit.model_validate({**app.submit}).secrets
+        env = submit.environment(self.options, replace(app, submit={**app.submit, "secrets": {}}), {})
+        words = [f"{key}={value}" for key, value in env.items() if key not in secrets]
+        words += submit.command(self.options, app, self._arguments(app, name, version, number))
+        # the shell assigns them: env would have them in its command line
+        assigned = [_assignment(key, source) for key, source in secrets.items()]
+        remarks = [_remark(key, source) for key, source in secrets.items() if source.startswith(FROM_AIRFLOW)]
+        return "\n".join([*remarks, " ".join([*assigned, "env", shlex.join(words)])])
 
     def _arguments(self, app: AppDeployment, name: str, version: int, number: int) -> DriverArguments:
         return DriverArguments(
@@ -112,3 +123,14 @@ class Launcher:
     def reap(self) -> None:
         """Forget the processes that have ended."""
         self._children[:] = [child for child in self._children if child.poll() is None]
+
+
+def _assignment(name: str, source: str) -> str:
+    """Return how a shell assigns a secret: from its file, or from the variable that a person has to set."""
+    if source.startswith(FROM_AIRFLOW):
+        return f'{name}="${{{name}:?}}"'
+    return f'{name}="$(cat {shlex.quote(str(Path(source).expanduser()))})"'
+
+
+def _remark(name: str, source: str) -> str:
+    return f"# Set {name} to the value of {' '.join(source.split())} first: a shell cannot read Airflow's secrets."

@@ -98,8 +98,8 @@ class Reconciler:
                 drivers = self._drivers(app)
                 drivers.end(drivers.live(), hand_over)
 
-    def commands(self, deployment: Deployment) -> list[list[str]]:
-        """Return the commands that start each app of a version by hand, as the app's next driver.
+    def commands(self, deployment: Deployment) -> list[str]:
+        """Return the shell commands that start each app of a version by hand, as the app's next driver.
 
         Raises:
             MillraceError: If the cluster of the local stack is needed and does not run.

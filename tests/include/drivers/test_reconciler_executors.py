@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from millrace.model.decision import Outcome
@@ -149,16 +149,35 @@ def test_killed_elastic_driver_starts_with_the_newest_executors(plant: DoublesPl
     assert (driver.generation, driver.arguments.version, driver.arguments.slots) == (2, 2, 3)
 
 
+def _keep_secret(plant: DoublesPlant, source: str) -> None:
+    submit = plant.spec.submit.model_copy(update={"secrets": {"TOKEN": source}})
+    plant.spec = plant.spec.model_copy(update={"submit": submit})
+
+
 def test_printed_command_starts_a_driver_of_that_version(plant: DoublesPlant) -> None:
+    file = plant.root / "the token"
+    file.write_text("planted-9f2c\n")
+    file.chmod(0o600)
+    _keep_secret(plant, str(file))
     first = plant.deploy("elastic", slots=3, executor=SIZE)
     plant.deploy("elastic", slots=1, executor=SIZE)
-    (words,) = plant.reconciler().commands(first)
-    assert plant.live() == ()
-    driver = subprocess.Popen(shlex.join(words), shell=True, start_new_session=True)
+    (command,) = plant.reconciler().commands(first)
+    assert plant.live() == () and "planted" not in command
+    driver = subprocess.Popen(command, shell=True, start_new_session=True)
     try:
         plant.until(plant.live)
         (live,) = plant.live()
         assert (live.generation, live.arguments.version, live.arguments.slots) == (1, 1, 3)
+        process = psutil.Process(live.processes[0].pid)
+        plant.until(lambda: process.environ().get("TOKEN") == "planted-9f2c")
     finally:
         plant.kill(*plant.live())
         driver.wait()
+
+
+def test_printed_command_asks_for_a_secret_that_airflow_keeps(plant: DoublesPlant) -> None:
+    _keep_secret(plant, "airflow:variable/token")
+    (command,) = plant.reconciler().commands(plant.deploy("elastic", executor=SIZE))
+    assert command.startswith("# Set TOKEN to the value of airflow:variable/token first: ")
+    ran = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode != 0 and "TOKEN" in ran.stderr and plant.live() == ()

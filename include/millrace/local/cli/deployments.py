@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import datetime
 
 import click
@@ -34,8 +33,8 @@ def deployments(pipeline: str, limit: int, version: int | None) -> None:
         if deployment.is_external:
             remedy = "Millrace does not start its driver; submit it where you always do, see docs/attach.md."
             raise MillraceError("--submit", version, "a pipeline whose driver Millrace starts", remedy)
-        for words in own_reconciler(find(pipeline), tables).commands(deployment):
-            click.echo(shlex.join(words))
+        for command in own_reconciler(find(pipeline), tables).commands(deployment):
+            click.echo(command)
         return
     versions = tables.deployments.versions(pipeline, limit)
     if not versions:
