@@ -144,7 +144,8 @@ def _mark(tables: ControlTables, pipeline: str, detached: bool, author: str, rea
         if latest.detached == detached:
             return latest
         # the same content: its driver is the right one before and after
-        marked = replace(latest, detached=detached, author=author, decision_id=None, reason=reason)
+        origin = latest.origin or latest.version
+        marked = replace(latest, detached=detached, author=author, decision_id=None, reason=reason, origin=origin)
         with suppress(Conflict):
             return tables.deployments.commit(marked, latest.version, in_use)
     raise Conflict(OUTRUN)

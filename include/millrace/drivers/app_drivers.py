@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from millrace.drivers import driver_log, failure_history
-from millrace.drivers.failure_history import STEADY_S, ContentFailures, FailureHistory, fingerprint
+from millrace.drivers.failure_history import AUTHOR, STEADY_S, ContentFailures, FailureHistory, fingerprint
 from millrace.drivers.handover import HandOver
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import elsewhere
-from millrace.model.deployment import BY_DECISION, BY_VERIFICATION, Deployment
+from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.failure import in_sentence
 from millrace.run_folder import driver_records, generation, rescale_record
@@ -20,6 +20,8 @@ from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
 STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
+AUTOMATIC = frozenset({BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY, AUTHOR})
+"""Authors of versions that no person asked for."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,14 @@ class AppDrivers:
     def completed(self, deployment: Deployment) -> DriverRecord | None:
         """Return the newest driver's record if its script finished and no other run was requested since.
 
-        Changes by Decisions since then apply to the next run.
+        Versions that no person asked for apply to the next run. Those that pause, detach or attach bring no content.
         """
         newest = next(iter(self.records()), None)
         if newest is None or newest.state is not DriverState.COMPLETED or newest.version > deployment.version:
             return None
         later = deployment.version - newest.version
         since = self.deployments.versions(self.pipeline, later) if later else []
-        return newest if all(v.author in (BY_DECISION, BY_VERIFICATION) for _, v in since) else None
+        return newest if all(v.author in AUTOMATIC or v.origin is not None for _, v in since) else None
 
     def predecessor(self, number: int) -> DriverRecord | None:
         """Return the record of the last generation before ``number`` that served."""

@@ -239,7 +239,8 @@ class Deployment:
             keeps it, so what was undone is not taken over again until it changes.
         finished: When its script ended by itself with nothing left to do (UTC); it does not run any more.
         contingencies: Plan that its agents may carry out at once if more arrives; None if they wait for evaluations.
-        origin: Version that brought this content, if this version only has another plan; None if it brought it itself.
+        origin: Version that brought this content, if this version only has another plan, or only detaches or attaches
+            the pipeline; None if it brought it itself.
         partitioning: How its running queries spread rows over workers, by the names that its scripts give the keys.
     """
 

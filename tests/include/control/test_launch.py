@@ -158,6 +158,7 @@ def test_detached_pipeline_keeps_its_content_until_attached_or_launched(lake: La
     back = attach(tables, "tiny", "ada")
     assert (back.version, back.detached, back.content, back.author) == (3, False, first.content, "ada")
     assert attach(tables, "tiny", "ada") == back
+    assert (gone.origin, back.origin) == (first.version, first.version)
     detach(tables, "tiny", "ada")
     assert not launch(spec(), tables).detached
     assert not launch(spec(), tables, roll_back_to=4).detached

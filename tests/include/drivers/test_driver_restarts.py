@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from millrace.control.contingencies import withdraw_plan
+from millrace.control.launch import attach, detach
 from millrace.drivers.wake import Wake
+from millrace.lake.control_tables import ControlTables
 from millrace.lake.store import Lake
+from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.decision import Outcome
+from millrace.model.deployment import BY_DECISION
 from millrace.run_folder.driver_records import DriverState
 from tests.include.drivers.plant_of_doubles import NAME, DoublesPlant
 
@@ -62,6 +68,20 @@ def test_process_that_a_finished_script_left_behind_ends_after_the_stop_deadline
     assert reconciler.reconcile() == () and plant.live()
     late = datetime.now(UTC) + timedelta(seconds=plant.spec.stop_deadline_s + 1)
     assert [change.outcome for change in plant.reconciler(clock=lambda: late).reconcile()] == [Outcome.FINISHED]
+    assert plant.live() == ()
+
+
+def test_finished_script_is_not_run_again_after_it_was_paused_detached_and_attached(plant: DoublesPlant) -> None:
+    first = plant.deploy("batch")
+    plant.reconciler().reconcile()
+    _ended(plant)
+    plan = ContingencyPlan("d", (Contingency(NAME, 2, 10.0, 1.0),))
+    plant.deployments.commit(replace(first.with_plan(plan), author=BY_DECISION), 1)
+    tables = ControlTables(plant.lake)
+    assert withdraw_plan(tables.deployments, NAME, "ada") is not None
+    detach(tables, NAME, "ada")
+    assert attach(tables, NAME, "ada").version == 5
+    assert [change.outcome for change in plant.reconciler().reconcile()] == [Outcome.FINISHED]
     assert plant.live() == ()
 
 

@@ -21,7 +21,7 @@ from millrace.fleet.streams import Phase
 from millrace.lake.driver_hosts import this_host
 from millrace.lake.row_codec import app_row
 from millrace.model.decision import Outcome
-from millrace.model.deployment import BY_DECISION
+from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.telemetry import AppMetrics
 from millrace.run_folder.driver_records import DriverState
@@ -406,11 +406,12 @@ def test_completed_batch_script_is_not_run_again(plant: DoublesPlant) -> None:
     assert (again.outcome, again.from_version, again.downtime_s) == (Outcome.READY, None, None)
 
 
-def test_batch_script_is_not_run_again_after_a_decision_about_its_run(plant: DoublesPlant) -> None:
+@pytest.mark.parametrize("author", [BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY, "reconciler"])
+def test_batch_script_is_not_run_again_after_a_decision_about_its_run(plant: DoublesPlant, author: str) -> None:
     plant.deploy("batch")
     plant.reconciler().reconcile()
     plant.until(lambda: not plant.live())
-    plant.deploy("batch", slots=2, author=BY_DECISION)
+    plant.deploy("batch", slots=2, author=author)
     assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.FINISHED]
     finished = plant.deployments.latest(NAME)
     assert plant.live() == () and not finished.running and finished.apps[NAME].slots == 2
