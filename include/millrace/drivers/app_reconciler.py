@@ -9,7 +9,7 @@ from typing import Literal
 
 from millrace.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
 from millrace.drivers.failure_history import AUTHOR, fingerprint
-from millrace.drivers.handover import HandOver, downtime_s, is_ready
+from millrace.drivers.handover import DRIVER_ENDED, HandOver, downtime_s, is_ready
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.quota import go_back
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
@@ -69,7 +69,7 @@ class AppReconciler:
         content = fingerprint(wanted)
         current = self.drivers.current(live, content)
         begun = self.rescaler.begun(deployment)
-        self._close_interrupted(current, begun)
+        self._close_interrupted(deployment, current, begun)
         if current is not None:
             return self._keep(deployment, current, [d for d in live if d is not current], content)
         completed = self.drivers.completed(deployment)
@@ -116,7 +116,7 @@ class AppReconciler:
         if any(driver.alive() for driver in live):
             return StepResult(() if entry is None else (entry,))  # it may still commit: not stopped until it is gone
         stopped = () if entry is None else (self.log.end(entry, Outcome.STOPPED),)
-        self._close_interrupted(None)
+        self._close_interrupted(deployment, None)
         return StepResult(stopped)
 
     def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
@@ -298,20 +298,28 @@ class AppReconciler:
             return None
         return ready[0] if ready else None
 
-    def _close_interrupted(self, current: LiveDriver | None, begun: Reconfiguration | None = None) -> None:
-        """End the entries that a killed reconciler left open, except for the change in progress."""
+    def _close_interrupted(
+        self, deployment: Deployment, current: LiveDriver | None, begun: Reconfiguration | None = None
+    ) -> None:
+        """End the entries that a killed reconciler or driver left open, except for the change in progress."""
         for entry in self.log.open_entries():
             if entry == begun:
                 continue
             if entry.generation is None:
                 self._close_stop(entry)
             elif current is None or entry.generation != current.generation:
-                record = self.drivers.record(entry.generation)
-                if record is not None and is_ready(record):
-                    self._ready(entry)
-                else:
-                    error = record.error if record else None
-                    self.log.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
+                self._close_change(deployment, entry, entry.generation)
+
+    def _close_change(self, deployment: Deployment, entry: Reconfiguration, number: int) -> None:
+        record = self.drivers.record(number)
+        if entry.tier == LIVE:
+            late = entry.to_version != deployment.version
+            self.log.end(entry, Outcome.FAILED, f"superseded by version {deployment.version}" if late else DRIVER_ENDED)
+        elif record is not None and is_ready(record):
+            self._ready(entry)
+        else:
+            error = record.error if record else None
+            self.log.end(entry, Outcome.FAILED, error or "interrupted before it was ready")
 
     def _close_stop(self, entry: Reconfiguration) -> None:
         records = (self.drivers.record(driver.generation) for driver in self.drivers.live())

@@ -16,6 +16,7 @@ from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, PENDING_S, DriverRecord, DriverState
 
 POLL_S = 0.05
+DRIVER_ENDED = "the driver ended during the change"
 GONE_S = 10.0
 """A killed process leaves the process table within this time, unless the machine has other problems."""
 
@@ -75,7 +76,7 @@ class HandOver:
             if record is not None and record.version >= version:
                 return Wait(error=None if record.slots == slots else short_of(record.slots, slots, record.awaits))
             if gone or record is None or record.state in ENDED:
-                return Wait(error="the driver ended during the change")
+                return Wait(error=DRIVER_ENDED)
             # a driver that waits for executors gives up by itself
             if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s and not record.awaits:
                 late = f"the driver did not apply the change within {self.ready_deadline_s:g} s; read its log"

@@ -103,6 +103,20 @@ def test_pending_executors_are_waited_for_beyond_the_deadline(plant: DoublesPlan
     assert (change.outcome, change.to_version) == (Outcome.READY, 2)
 
 
+def test_driver_killed_while_its_executors_are_pending_fails_the_change(plant: DoublesPlant, tmp_path: Path) -> None:
+    behaviour = ("elastic", "pending", str(tmp_path / "no node will start"))
+    plant.deploy(*behaviour, executor=SIZE)
+    plant.reconciler().reconcile()
+    plant.deploy(*behaviour, slots=3, executor=SIZE)
+    (change,) = plant.reconciler().reconcile(patience_s=0.5)
+    assert (change.tier, change.outcome) == ("T1", Outcome.OPEN)
+    plant.kill(plant.live()[0])
+    assert [c.outcome for c in plant.reconciler().reconcile()] == [Outcome.READY]
+    (change,) = (c for c in plant.history() if c.tier == "T1")
+    assert (change.outcome, change.downtime_s) == (Outcome.FAILED, None)
+    assert change.error == "the driver ended during the change"
+
+
 def test_start_that_waits_for_its_executors_is_not_a_failure(plant: DoublesPlant, tmp_path: Path) -> None:
     node = tmp_path / "a node has started"
     plant.deploy("short", str(node), executor=SIZE)
