@@ -60,6 +60,8 @@ class HostCpu:
         """Take a sample unless the last one is less than ``newer_than_s`` seconds old."""
         with self._mutex:
             now = time.time()
+            if self._samples and now < self._samples[-1].time:
+                self._samples.clear()  # the clock was set back
             if self._samples and now - self._samples[-1].time < newer_than_s:
                 return
             self._add_own()

@@ -8,6 +8,7 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from millrace.runtime.telemetry.host import HostCpu
 
@@ -37,6 +38,17 @@ def test_other_ratio_when_another_process_works_then_the_time_is_its() -> None:
         end = time.time()
         assert host.other_ratio(begin, end) * (end - begin) * psutil.cpu_count() > BURN_S * 0.9
         idle.stdin.close()
+
+
+def test_time_of_this_process_counts_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, true_time = HostCpu(os.getpid()), time.time
+    monkeypatch.setattr(time, "time", lambda: true_time() - 3600)
+    host.sample()
+    before, begin = host.own_s, time.time()
+    burn()
+    host.sample(newer_than_s=BURN_S / 10)
+    assert host.own_s - before > BURN_S * 0.9
+    assert host.own_ratio(begin) > 0
 
 
 def test_other_ratio_between_samples_is_interpolated() -> None:
