@@ -16,8 +16,9 @@ from pathlib import Path
 
 import psutil
 
-from millrace.atomic_file import write_atomically
+from millrace.atomic_file import read_if_there, write_atomically
 from millrace.model.codec import from_json, to_json
+from millrace.model.errors import MillraceError
 from millrace.run_folder.driver_records import QueryCheckpoint
 from millrace.run_folder.process import ProcessId
 
@@ -92,10 +93,17 @@ def read(folder: Path) -> Rescale | None:
 
     Args:
         folder: The app's folder under the run folder.
+
+    Raises:
+        MillraceError: If the file cannot be read or is damaged: a checkpoint may be half changed.
     """
-    with contextlib.suppress(FileNotFoundError):
-        return from_json(Rescale, (folder / FILE).read_bytes())
-    return None
+    text = read_if_there(folder / FILE, key="run folder")
+    try:
+        return None if text is None else from_json(Rescale, text)
+    except ValueError as error:
+        copies = copy_of("*")
+        remedy = f"Delete it if no folder {copies} is next to the app's checkpoints, else restore it from a backup."
+        raise MillraceError(str(folder / FILE), str(error), "the record of a rescale", remedy) from None
 
 
 def write(folder: Path, change: Rescale) -> Rescale:
