@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from millrace.model.failure import reason
@@ -64,8 +64,8 @@ class Driver:
             self._attach(spark)
             self._gate.install()
             raise_limits(self.arguments.raised_limits)
-            with _as_main(self.arguments):
-                runpy.run_path(str(self.arguments.script), run_name="__main__")
+            _become_main(self.arguments)
+            runpy.run_path(str(self.arguments.script), run_name="__main__")
             self._await_queries()
         except SystemExit as ending:
             error = _exit_error(ending)
@@ -186,13 +186,11 @@ class Driver:
                 traceback.print_exc()
 
 
-@contextlib.contextmanager
-def _as_main(arguments: DriverArguments) -> Iterator[None]:
+def _become_main(arguments: DriverArguments) -> None:
     """Give the script the ``sys.argv`` and the ``sys.path[0]`` that it would have by itself."""
     script = arguments.script.resolve()
     sys.argv = [str(script), *arguments.args]
     sys.path.insert(0, str(script.parent))
-    yield
 
 
 def _exit_error(ending: SystemExit) -> BaseException | None:
