@@ -172,8 +172,9 @@ def test_page_shows_executors_that_run_and_how_others_ended(
         return " ".join(text.split("How it ended")[1].split("What if")[0].split())
 
     with stand_in.driver(run_dir, "tiny") as driver:
-        started = ProcessId.of(driver.pid).started
-        running = DriverRecord("tiny", "tiny", 1, 1, 1, driver.pid, started, DriverState.RUNNING, now)
+        process = ProcessId.of(driver.pid)
+        running = DriverRecord("tiny", "tiny", 1, 1, 1, driver.pid, process.started, DriverState.RUNNING, now)
+        running = replace(running, boot_id=process.boot_id, start_ticks=process.start_ticks)
         driver_records.write(run_dir, running)
         shown = shown_executors()
     assert re.findall(r"(\d) of driver (\d)", shown) == [("2", "2"), ("1", "2"), ("0", "2"), ("0", "1")]

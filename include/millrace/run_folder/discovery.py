@@ -60,8 +60,8 @@ def find(run_dir: Path, pipeline: str) -> tuple[LiveDriver, ...]:
 
 
 def python_driver(record: DriverRecord | None) -> ProcessId | None:
-    """Return the process that a graceful stop must signal; None before the driver has recorded its pid."""
-    if record is None:
+    """Return the process that a graceful stop must signal; None if no driver has recorded itself."""
+    if record is None or record.boot_id is None or record.start_ticks is None:
         return None
     return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)
 

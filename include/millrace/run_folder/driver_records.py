@@ -75,8 +75,8 @@ class DriverRecord:
         served_until: End of its service, known once it has ended: its last commit, or the time of the stop if it was
             idle then (UTC).
         error: Why it failed, in one line; None otherwise.
-        boot_id: Id of the boot in which the process runs. Records of releases up to 0.1 lack it and all that follows.
-        start_ticks: The process's start in clock ticks since that boot.
+        boot_id: Id of the boot in which the process runs; None without a process, as of a driver that did not start.
+        start_ticks: The process's start in clock ticks since that boot; None without a process.
         resize_ended: When it reached its current executors (UTC); None before their first change.
         advanced_s: Time of its last progress, seconds of the boot's monotonic clock, which cannot be set.
         checkpoints: Those of its queries; empty until each of them has run a batch.

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import psutil
 
-CLOCK_TOLERANCE_S = 1.0
-"""Maximum drift of the start time of a process whose ticks were not recorded."""
 START_TICKS_FIELD = 19
 """Index of ``starttime`` (field 22, proc_pid_stat(5)) after the command's closing parenthesis, field 2."""
 
@@ -23,20 +21,19 @@ class ProcessId:
     """A process that cannot be confused with a later one of the same pid.
 
     The kernel counts a process's start in ticks since boot. With the boot's id, they identify the process even if the
-    wall clock is set. The start time follows that clock, so it is used only for processes that were recorded without
-    ticks (by releases up to 0.1).
+    wall clock, and with it the start time, is set.
 
     Attributes:
         pid: Process id.
         started: Start, seconds since 1970.
-        boot_id: Id of the boot it runs in; None if it was not recorded.
-        start_ticks: Start in clock ticks since that boot; None if it was not recorded.
+        boot_id: Id of the boot it runs in.
+        start_ticks: Start in clock ticks since that boot.
     """
 
     pid: int
     started: float
-    boot_id: str | None = None
-    start_ticks: int | None = None
+    boot_id: str
+    start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
@@ -52,7 +49,8 @@ class ProcessId:
         """Return this process; None once it has ended or is a zombie."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.pid)
-            if self._is(process) and process.status() != psutil.STATUS_ZOMBIE:
+            same = self.boot_id == boot_id() and self.start_ticks == start_ticks(self.pid)
+            if same and process.status() != psutil.STATUS_ZOMBIE:
                 return process
         return None
 
@@ -70,9 +68,7 @@ class ProcessId:
         return False
 
     def age_s(self) -> float:
-        """Return how long ago it started, seconds; 0 if its start was not recorded."""
-        if self.start_ticks is None:
-            return 0.0
+        """Return how long ago it started, seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME) - self.start_ticks / os.sysconf("SC_CLK_TCK")
 
     def precedes(self, pid: int) -> bool:
@@ -81,14 +77,7 @@ class ProcessId:
         Raises:
             psutil.NoSuchProcess: If it has ended.
         """
-        if self.boot_id is None or self.start_ticks is None:
-            return bool(psutil.Process(pid).create_time() >= self.started - CLOCK_TOLERANCE_S)
         return self.boot_id == boot_id() and start_ticks(pid) >= self.start_ticks
-
-    def _is(self, process: psutil.Process) -> bool:
-        if self.boot_id is None or self.start_ticks is None:
-            return abs(process.create_time() - self.started) <= CLOCK_TOLERANCE_S
-        return self.boot_id == boot_id() and self.start_ticks == start_ticks(self.pid)
 
 
 def this_process() -> ProcessId:

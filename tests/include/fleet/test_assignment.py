@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 import pytest
 
 from millrace.fleet import status
@@ -25,6 +23,7 @@ from millrace.model.errors import MillraceError
 from millrace.run_folder import driver_records
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.lock import CHECKPOINT
+from millrace.run_folder.process import this_process
 
 TAKE = f"""
 import sys
@@ -82,8 +81,9 @@ def test_status_is_read_as_written_and_says_what_is_wrong(tmp_path: Path) -> Non
 
 def test_only_streams_of_a_live_node_that_knows_the_version_wait_to_be_taken_over(tmp_path: Path) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    started = psutil.Process().create_time()
-    driver = DriverRecord("p", "node1", 3, 7, 2, os.getpid(), started, DriverState.RUNNING, at)
+    process = this_process()
+    driver = DriverRecord("p", "node1", 3, 7, 2, process.pid, process.started, DriverState.RUNNING, at)
+    driver = replace(driver, boot_id=process.boot_id, start_ticks=process.start_ticks)
     told = (StreamStatus("a", Phase.BLOCKED, at), StreamStatus("b", Phase.STARTING, at))
     assert status.waiting(tmp_path, "p", "node1", 7) == frozenset()
     status.write(tmp_path, "p", "node1", NodeStatus(3, 7, told))

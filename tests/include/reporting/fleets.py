@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def drive(
 ) -> None:
     """Write what a node's driver and its streams report; a live driver is this process."""
     process = ProcessId.of(os.getpid())
-    started = process.started if alive else process.started - timedelta(days=1).total_seconds()
-    record = DriverRecord("ingest", node, generation, 1, 2, process.pid, started, state, NOW)
-    driver_records.write(run_dir, record)
+    record = DriverRecord("ingest", node, generation, 1, 2, process.pid, process.started, state, NOW)
+    boot = process.boot_id if alive else "another boot"
+    driver_records.write(run_dir, replace(record, boot_id=boot, start_ticks=process.start_ticks))
     status.write(run_dir, "ingest", node, NodeStatus(generation, 1, tuple(streams)))

@@ -37,22 +37,12 @@ def test_process_is_the_same_after_the_wall_clock_was_stepped(
 
 def test_signal_is_not_sent_to_another_process_with_the_same_pid(child: subprocess.Popen[bytes]) -> None:
     present = ProcessId.of(child.pid)
-    assert present.start_ticks is not None
     for other in (replace(present, start_ticks=present.start_ticks - 1), replace(present, boot_id="another boot")):
         assert not other.alive() and not other.signal(signal.SIGKILL)
     assert child.poll() is None
     assert present.signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert not present.alive() and not present.signal(signal.SIGKILL)
-
-
-def test_start_time_identifies_a_process_recorded_without_ticks(
-    child: subprocess.Popen[bytes],
-) -> None:
-    started = psutil.Process(child.pid).create_time()
-    assert ProcessId(child.pid, started).alive() and ProcessId(child.pid, started).precedes(child.pid)
-    assert not ProcessId(child.pid, started - 5).alive()
-    assert not ProcessId(child.pid, started + 5).precedes(child.pid)
 
 
 def test_of_when_the_process_has_ended_then_says_so(child: subprocess.Popen[bytes]) -> None:

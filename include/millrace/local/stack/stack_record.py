@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from millrace.atomic_file import write_atomically
 from millrace.run_folder.process import ProcessId
@@ -78,14 +76,9 @@ class StackRecord:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             services = {
-                name: ServiceRecord(**{**one, "process": _process(one["process"]) if one["process"] else None})
+                name: ServiceRecord(**{**one, "process": ProcessId(**one["process"]) if one["process"] else None})
                 for name, one in content.pop("services").items()
             }
-            return cls(**{**content, "supervisor": _process(content["supervisor"]), "services": services})
+            return cls(**{**content, "supervisor": ProcessId(**content["supervisor"]), "services": services})
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
-
-
-def _process(content: Mapping[str, Any]) -> ProcessId:
-    # releases up to 0.1 wrote only the start, as ``created``
-    return ProcessId(**{"started" if key == "created" else key: value for key, value in content.items()})

@@ -172,10 +172,11 @@ def _record(home: Path, pid: int, state: DriverState, error: str | None = None) 
     try:
         found = ProcessId.of(pid)
     except psutil.NoSuchProcess:
-        found = ProcessId(pid, 1.0)
+        found = ProcessId(pid, 1.0, "another boot", 1)
     record = DriverRecord(
-        "delays", "delays", 1, 1, 1, pid, found.started, state, at(0), last_commit_at=at(30), error=error
-    )
+        "delays", "delays", 1, 1, 1, pid, found.started, state, at(0), last_commit_at=at(30), error=error,
+        boot_id=found.boot_id, start_ticks=found.start_ticks,
+    )  # fmt: skip
     driver_records.write(home / "run" / "drivers", record)
 
 

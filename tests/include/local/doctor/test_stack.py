@@ -68,7 +68,7 @@ def test_unhealthy_service_is_named_with_its_log(home: Home) -> None:
 
 
 def test_stack_whose_supervisor_was_killed_is_a_problem(home: Home) -> None:
-    record = StackRecord(ProcessId(2**22, 1.0), 1.0, {}, {})
+    record = StackRecord(ProcessId(2**22, 1.0, "another boot", 1), 1.0, {}, {})
     record.write(supervisor.record_path(home))
     assert stack.services(home, []).level is Level.PROBLEM
 

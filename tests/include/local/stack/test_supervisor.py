@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -211,8 +212,8 @@ def test_stop_leaves_another_owners_process_alone(home: Home) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
     try:
         home.ensure()
-        gone = psutil.Process(stranger.pid).create_time() - 3600
-        record = StackRecord.read(_written(home, stranger.pid, gone))
+        gone = replace(ProcessId.of(stranger.pid), start_ticks=1)
+        record = StackRecord.read(_written(home, gone))
         assert record and not record.running
         assert lifecycle.down(home) == 0
         assert stranger.poll() is None
@@ -221,11 +222,11 @@ def test_stop_leaves_another_owners_process_alone(home: Home) -> None:
         stranger.wait()
 
 
-def _written(home: Home, pid: int, created: float) -> Path:
+def _written(home: Home, process: ProcessId) -> Path:
     from millrace.local.stack.stack_record import ServiceRecord
 
-    service = ServiceRecord("healthy", created, ProcessId(pid, created))
-    StackRecord(ProcessId(pid, created), created, {}, {"web": service}).write(record_path(home))
+    service = ServiceRecord("healthy", process.started, process)
+    StackRecord(process, process.started, {}, {"web": service}).write(record_path(home))
     return record_path(home)
 
 
