@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from millrace.model import submit_conf
 from millrace.model.errors import MillraceError, pydantic_reason
-from millrace.model.spec import PipelineSpec, resolve_script
+from millrace.model.spec import PipelineSpec
+from millrace.pipelines.spec_paths import existing
 from millrace.pipelines.spec_yaml import read_file
 from millrace.places import IN_CHECKOUT, home_folder
 
@@ -61,7 +62,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         shared = section in defaults and section not in raw
         raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
     if spec.fleet is not None:
-        function = str(_existing(path, "fleet.script", spec.fleet.script))
+        function = str(existing(path, "fleet.script", spec.fleet.script))
         spec = spec.model_copy(update={"fleet": spec.fleet.model_copy(update={"script": function})})
     scripts = {}
     for name, of_app in spec.app_specs.items():
@@ -69,18 +70,11 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         if of_app.submit.is_external:
             scripts[name] = ""
             continue  # it may be on another machine
-        scripts[name] = str(_existing(path, f"apps.{name}.script" if spec.apps else "script", of_app.script))
+        scripts[name] = str(existing(path, f"apps.{name}.script" if spec.apps else "script", of_app.script))
     if not spec.apps:
         return spec.model_copy(update={"script": scripts[spec.app]})
     apps = {name: section.model_copy(update={"script": scripts[name]}) for name, section in spec.apps.items()}
     return spec.model_copy(update={"apps": apps})
-
-
-def _existing(path: Path, key: str, script: str) -> Path:
-    found = resolve_script(script, path.parent)
-    if not found.is_file():
-        raise MillraceError(f"{path.name}: {key}", script, "an existing file", f"Create {found} or correct the path.")
-    return found
 
 
 def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
@@ -129,8 +123,11 @@ def _parsed(path: Path, remedy: str) -> dict[str, Any]:
 
 def _defaults(folder: Path) -> Mapping[str, Any]:
     path = folder / DEFAULTS
-    if not path.is_file():
-        return {}
+    try:
+        if not path.is_file():
+            return {}
+    except OSError as error:  # pathlib hides only some
+        raise MillraceError(path.name, str(path), "a readable file", f"Fix its permissions ({error}).") from None
     defaults = _parsed(path, "Write spec sections such as `alerts:`, or remove the file.")
     if own := sorted(OWN_KEYS & defaults.keys()):
         raise MillraceError(

@@ -327,6 +327,32 @@ def test_load_all_with_one_bad_spec_keeps_the_good_ones(folder: Path) -> None:
     assert {p.key for p in problems} == {"twin.yaml: name", "zbroken.yml"}
 
 
+def test_script_of_an_unknown_user_does_not_hide_other_pipelines(folder: Path) -> None:
+    written(folder, GOOD)
+    written(folder, {"name": "other", "script": "~nobody_x/a.py"}, "other.yaml")
+    specs, problems = load_all()
+    assert "orders" in specs and "other" not in specs
+    (problem,) = problems
+    assert (problem.key, problem.value) == ("other.yaml: script", "~nobody_x/a.py")
+
+
+@pytest.mark.parametrize("closed", ["other.py", DEFAULTS])
+def test_path_that_may_not_be_read_is_a_problem_of_its_spec(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    is_file = Path.is_file
+
+    def checked(path: Path) -> bool:
+        if path.name == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", checked)
+    written(folder, {**GOOD, "script": "other.py"})
+    (problem,) = [p for p in load_all()[1] if "orders.yaml" in p.key or str(folder) in str(p.value)]
+    assert "Permission denied" in problem.remedy
+
+
 def test_find_when_the_name_is_unknown_then_names_the_existing_ones(folder: Path) -> None:
     written(folder, GOOD)
     with pytest.raises(MillraceError, match="orders"):
