@@ -100,7 +100,7 @@ def with_nodes(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return a raw spec whose ``fleet`` is written out as apps that admit its streams.
 
     Raises:
-        ValueError: If the spec has an app of a node's name, or gives the capacity of a node twice.
+        ValueError: If ``admission`` or ``apps`` is no mapping, or the capacity of a node is given twice.
     """
     try:
         fleet = Fleet.model_validate(raw["fleet"])
@@ -108,6 +108,9 @@ def with_nodes(raw: Mapping[str, Any]) -> dict[str, Any]:
         return {"script": "", **raw}  # the errors are reported when the whole spec is read
     size = {**dict.fromkeys(("min", "max", "start"), fleet.node.slots), "schedule": ()}
     node = {"script": str(FLEET_NODE), "slots": size, "memory_mb": fleet.node.memory_mb, "submit": {"conf": FAIR}}
+    for key in ("admission", "apps"):
+        if raw.get(key) is not None and not isinstance(raw[key], Mapping):
+            raise ValueError(f"{key}: a mapping of keys to values")
     admission = dict(raw.get("admission") or {})
     if fleet.node.capacity is not None:
         if admission.get("capacity") not in (None, fleet.node.capacity):

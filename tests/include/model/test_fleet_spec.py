@@ -80,6 +80,8 @@ def test_spec_survives_a_round_trip() -> None:
         ({"fleet": {"checkpoints": None}}, "fleet.checkpoints"),
         ({"fleet": {**FLEET, "streams": {"topics": "cdc.*"}}}, "topics and brokers need each other"),
         ({"placement": {}}, "placement: works on one app"),
+        ({"admission": True}, "admission: a mapping of keys to values"),
+        ({"apps": ["totals"]}, "apps: a mapping of keys to values"),
     ],
 )
 def test_wrong_fleets_are_refused_with_their_key(changes: dict[str, Any], problem: str) -> None:

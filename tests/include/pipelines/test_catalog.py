@@ -168,6 +168,13 @@ def test_wrong_value_is_named_with_key_and_allowed_range(folder: Path, change: d
     assert refused(written(folder, {**GOOD, **change})).key == f"orders.yaml: {key}"
 
 
+@pytest.mark.parametrize(("key", "value"), [("admission", True), ("apps", ["a"])])
+def test_fleet_with_a_section_that_is_no_mapping_is_refused(folder: Path, key: str, value: object) -> None:
+    fleet = {"script": "orders.py", "checkpoints": "/c", "streams": {"list": ["a"]}}
+    problem = refused(written(folder, {"name": "orders", "fleet": fleet, key: value}))
+    assert (problem.key, problem.value) == (f"orders.yaml: {key}", value)
+
+
 def test_error_shows_the_wrong_value_only(folder: Path) -> None:
     secret = {"submit": {"env": {"TOKEN": "hidden"}}}
     for wrong in ({"executor": {"cores": 2}, "slots": {"max": 7}}, {"placement": {}, "submit": {"env": 1}}):
