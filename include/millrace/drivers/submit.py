@@ -13,7 +13,7 @@ from millrace.drivers.spark_environment import with_environment
 from millrace.model.deployment import AppDeployment
 from millrace.model.errors import MillraceError
 from millrace.model.master import EMBEDDED, LOCAL, YARN, is_loopback, is_loopback_host
-from millrace.model.spec import resolve_script
+from millrace.model.spec import absolute_path
 from millrace.model.spec_sections import Submit
 from millrace.model.submit_options import FROM_AIRFLOW, SecretOf, conf_words
 from millrace.model.submit_options import SubmitOptions as SubmitOptions
@@ -271,7 +271,7 @@ def _spawn(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path)
 
 def script_path(app: AppDeployment) -> Path:
     """Return the script's absolute path."""
-    return resolve_script(app.script, PACKAGE)
+    return absolute_path(app.script, PACKAGE)
 
 
 def _on_this_machine(submit: Submit, options: SubmitOptions) -> bool:

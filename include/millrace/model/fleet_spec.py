@@ -23,10 +23,16 @@ FAIR = {"spark.scheduler.mode": "FAIR"}
 class FleetStreams(Strict):
     """Which streams there are: exactly one of these."""
 
-    folders: str | None = Field(None, description="Pattern of folders, such as /landing/*; each with data is a stream")
+    folders: str | None = Field(
+        None,
+        description="Pattern of folders, such as /landing/*, absolute or relative to the spec's folder; each with data "
+        "is a stream",
+    )
     topics: str | None = Field(None, description="Regular expression that matches names of Kafka topics; with brokers")
     list: tuple[str, ...] | None = Field(None, description="Names")
-    file: str | None = Field(None, description="YAML file with a list of names")
+    file: str | None = Field(
+        None, description="YAML file with a list of names, absolute or relative to the spec's folder"
+    )
     brokers: str | None = Field(None, description="Addresses of the Kafka brokers that have the topics, host:port,...")
 
     @model_validator(mode="after")
@@ -71,9 +77,12 @@ class Fleet(Strict):
     """Streams that share drivers: each node is a driver, and each stream a query that can move to another node."""
 
     script: str = Field(
-        description="Python file with the function stream(spark, name, options), which returns a writer"
+        description="Python file with the function stream(spark, name, options), which returns a writer; absolute or "
+        "relative to the spec's folder"
     )
-    checkpoints: str = Field(description="Folder or URI with one checkpoint per stream")
+    checkpoints: str = Field(
+        description="Folder, absolute or relative to the spec's folder, or URI with one checkpoint per stream"
+    )
     streams: FleetStreams
     nodes: FleetNodes = FleetNodes()
     node: FleetNode = FleetNode()

@@ -41,7 +41,10 @@ def _span(value: Any) -> Any:
 class StreamOfJoin(Strict):
     """An input stream of a join."""
 
-    source: Text = Field(description="Folder of the stream's Delta table; ${MILLRACE_HOME} is replaced")
+    source: Text = Field(
+        description="Folder of the stream's Delta table, absolute or relative to the spec's folder, or its URI; "
+        "${MILLRACE_HOME} is replaced"
+    )
     time: Text = Field(description="Event-time column")
     columns: Annotated[
         dict[Column, Text],
@@ -91,8 +94,14 @@ class Join(Strict):
     tasks: dict[Name, TaskOfJoin] = Field(
         min_length=1, description="Join predicates, by name; each has a results table"
     )
-    results: Text = Field(description="Folder of the tasks' results tables; ${MILLRACE_HOME} is replaced")
-    checkpoint: Text = Field(description="Folder of the query's checkpoint; ${MILLRACE_HOME} is replaced")
+    results: Text = Field(
+        description="Folder of the tasks' results tables, absolute or relative to the spec's folder, or its URI; "
+        "${MILLRACE_HOME} is replaced"
+    )
+    checkpoint: Text = Field(
+        description="Folder of the query's checkpoint, absolute or relative to the spec's folder, or its URI; "
+        "${MILLRACE_HOME} is replaced"
+    )
     capacity: Annotated[int, Field(ge=2)] = Field(description="Most tuples of the window that a worker should keep")
     workers: Workers = Workers()
     block: Annotated[int, Field(ge=1)] | None = Field(

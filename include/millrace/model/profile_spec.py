@@ -11,7 +11,10 @@ from millrace.model.spec_base import Strict
 class Profile(Strict):
     """The scheduled batch job that counts the rows of each input stream in the source table."""
 
-    source: str = Field(description="Folder of the Delta source table; ${MILLRACE_HOME} is replaced")
+    source: str = Field(
+        description="Folder of the Delta source table, absolute or relative to the spec's folder; ${MILLRACE_HOME} is "
+        "replaced"
+    )
     time_column: str = Field(description="Event-time column")
     period_s: int = Field(60, ge=1, description="Length of the counting periods, seconds of event time")
     stream: tuple[str, ...] = Field(min_length=1, description="Columns whose values together identify an input stream")

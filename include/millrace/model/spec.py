@@ -425,7 +425,7 @@ class PipelineSpec(Strict):
         return 1 if size is None else tasks_at_once(size.cores, self.submit.conf)
 
 
-def resolve_script(script: str, folder: Path) -> Path:
-    """Return the script's absolute path."""
-    path = Path(script).expanduser()
+def absolute_path(text: str, folder: Path) -> Path:
+    """Return a path as an absolute one; if it is relative, it belongs to a folder."""
+    path = Path(text).expanduser()
     return path if path.is_absolute() else (folder / path).resolve()

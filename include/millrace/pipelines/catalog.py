@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from millrace.model import submit_conf
 from millrace.model.errors import MillraceError, pydantic_reason
 from millrace.model.spec import PipelineSpec
-from millrace.pipelines.spec_paths import existing
+from millrace.pipelines.spec_paths import existing, with_absolute_paths
 from millrace.pipelines.spec_yaml import read_file
 from millrace.places import IN_CHECKOUT, home_folder
 
@@ -44,7 +44,7 @@ def spec_files() -> list[Path]:
 def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
     """Read one spec, with its folder's defaults.
 
-    Replaces ``${MILLRACE_HOME}`` in texts, but no other ``$``, and makes the script's path absolute.
+    Replaces ``${MILLRACE_HOME}`` in texts, but no other ``$``, and makes the paths of scripts and tables absolute.
 
     Args:
         path: The YAML file.
@@ -61,9 +61,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
         raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
-    if spec.fleet is not None:
-        function = str(existing(path, "fleet.script", spec.fleet.script))
-        spec = spec.model_copy(update={"fleet": spec.fleet.model_copy(update={"script": function})})
+    spec = with_absolute_paths(path, spec)
     scripts = {}
     for name, of_app in spec.app_specs.items():
         _check_conf(path, of_app)

@@ -168,6 +168,31 @@ def test_wrong_value_is_named_with_key_and_allowed_range(folder: Path, change: d
     assert refused(written(folder, {**GOOD, **change})).key == f"orders.yaml: {key}"
 
 
+@pytest.mark.parametrize(
+    ("written_as", "read_as"),
+    [("c/d", "{folder}/c/d"), ("../c", "{parent}/c"), ("~/c", "{home}/c"), ("/c/", "/c/"), ("s3a://b/c", "s3a://b/c")],
+)
+def test_relative_paths_belong_to_the_specs_folder(folder: Path, written_as: str, read_as: str) -> None:
+    wanted = read_as.format(folder=folder, parent=folder.parent, home=Path.home())
+    for kind in ("folders", "file"):
+        fleet = {"script": "orders.py", "checkpoints": written_as, "streams": {kind: written_as}}
+        ingest = load(written(folder, {"name": "orders", "fleet": fleet}))
+        assert ingest.fleet is not None and ingest.fleet.script == str(folder / "orders.py")
+        assert (ingest.fleet.checkpoints, ingest.fleet.streams.source) == (wanted, {kind: wanted})
+        assert ingest.first_deployment().apps["node0"].args[-2:] == ("--checkpoints", wanted)
+    join = {
+        "streams": {"a": {"source": written_as, "time": "t", "columns": ["k"]}},
+        "tasks": {"pairs": {"left": "a", "right": "a", "on": ["k"], "within_s": 60}},
+        **{"results": written_as, "checkpoint": written_as, "capacity": 100},
+    }
+    joined = load(written(folder, {"name": "orders", "join": join}))
+    assert joined.join is not None
+    definition = joined.join.definition
+    assert [definition.streams[0].source, definition.results, definition.checkpoint] == [wanted] * 3
+    profiled = load(written(folder, {**GOOD, "profile": {**PROFILE, "source": written_as}}))
+    assert profiled.profile is not None and profiled.profile.source == wanted
+
+
 @pytest.mark.parametrize(("key", "value"), [("admission", True), ("apps", ["a"])])
 def test_fleet_with_a_section_that_is_no_mapping_is_refused(folder: Path, key: str, value: object) -> None:
     fleet = {"script": "orders.py", "checkpoints": "/c", "streams": {"list": ["a"]}}
