@@ -32,13 +32,14 @@ def spec_folders() -> list[Path]:
     The built-in folder is included in a checkout only. If Millrace is installed into an Airflow, that Airflow shows
     only its own pipelines.
     """
-    extra = [Path(p).expanduser() for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
+    extra = [_expanded(p) for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
     return [BUILT_IN, *extra] if IN_CHECKOUT else extra
 
 
 def spec_files() -> list[Path]:
     """Return every spec file in name order, except names that start with an underscore."""
-    return sorted((f for folder in spec_folders() for f in folder.glob("[!_]*.y*ml")), key=lambda f: f.name)
+    found = (file for folder in spec_folders() if _is_folder(folder) for file in folder.glob("[!_]*.y*ml"))
+    return sorted(found, key=lambda file: file.name)
 
 
 def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec:
@@ -76,9 +77,16 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
 
 
 def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
-    """Return the valid specs by name and the problems of the others; an invalid spec never hides a valid one."""
+    """Return the valid specs by name, and a problem for each other spec and each folder that does not exist.
+
+    An invalid spec never hides a valid one.
+    """
     specs: dict[str, PipelineSpec] = {}
-    problems: list[MillraceError] = []
+    problems = [
+        MillraceError(FOLDERS_VARIABLE, str(folder), "existing folders", "Create it or correct the path.")
+        for folder in spec_folders()
+        if not _is_folder(folder)
+    ]
     for path in spec_files():
         try:
             spec = load(path)
@@ -109,7 +117,22 @@ def find(name: str) -> PipelineSpec:
         if name in (path.stem, _declared_name(path)):
             load(path)  # raises its problem
     names = ", ".join(sorted(load_all()[0])) or "none yet"
-    raise MillraceError("pipeline", name, names, "Use one of these names, or add a spec (see the README).")
+    folders = ", ".join(str(f) if _is_folder(f) else f"{f} (does not exist)" for f in spec_folders())
+    searched = f"add a spec to a folder that was searched: {folders}" if folders else f"set {FOLDERS_VARIABLE}"
+    raise MillraceError("pipeline", name, names, f"Use one of these names, or {searched}.")
+
+
+def _expanded(folder: str) -> Path:
+    with suppress(RuntimeError):  # no such user: the folder does not exist
+        return Path(folder).expanduser()
+    return Path(folder)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above it may not be opened
+        return False
 
 
 def _parsed(path: Path, remedy: str) -> dict[str, Any]:

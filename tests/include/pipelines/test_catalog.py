@@ -408,10 +408,18 @@ def test_find_reports_the_error_in_a_file_of_another_name(
     assert told.value.key == "team-a.yaml: period_s"
 
 
-def test_load_all_when_a_folder_is_missing_then_reads_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", ["/does/not/exist", "~nobody_x/specs"])
+def test_load_all_when_a_folder_is_missing_then_reads_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
     written(folder, GOOD)
-    monkeypatch.setenv(FOLDERS_VARIABLE, os.pathsep.join(["/does/not/exist", "", str(folder)]))
-    assert "orders" in load_all()[0]
+    monkeypatch.setenv(FOLDERS_VARIABLE, os.pathsep.join([missing, "", str(folder)]))
+    specs, problems = load_all()
+    assert "orders" in specs
+    assert [(problem.key, problem.value) for problem in problems] == [(FOLDERS_VARIABLE, missing)]
+    with pytest.raises(MillraceError) as told:
+        find("ordres")
+    assert f"{missing} (does not exist), {folder}." in told.value.remedy
 
 
 def test_built_in_specs_are_all_valid() -> None:
