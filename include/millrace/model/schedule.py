@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from millrace.model.objective import Bounds
 from millrace.model.spec_base import Count, Strict
 
+ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LOOKED_AT = 14
 """Times of a window that are checked for overlaps with another one: two weeks of a daily window."""
 
@@ -31,10 +32,14 @@ class Window(Strict):
     @field_validator("start", "end")
     @classmethod
     def _is_cron(cls, expression: str) -> str:
-        from croniter import croniter
+        from croniter import CroniterBadDateError, croniter
 
         if len(expression.split()) != 5 or not croniter.is_valid(expression):
             raise ValueError(f"{expression}: allowed is a cron expression of five fields such as 0 8 * * 1-5")
+        try:
+            croniter(expression, ANY_DAY).get_next(datetime)
+        except CroniterBadDateError:
+            raise ValueError(f"{expression}: no such date ever comes; choose another one") from None
         return expression
 
     @field_validator("timezone")
@@ -58,17 +63,8 @@ class Window(Strict):
         Args:
             now: The time, with a time zone; a start is within the window, an end is not.
         """
-        from croniter import CroniterBadDateError
-
         at = now + timedelta(microseconds=1)  # croniter looks for times before the given one
-        try:
-            started = self._next(self.start, at, back=True)
-        except CroniterBadDateError:
-            return False
-        try:
-            return started > self._next(self.end, at, back=True)
-        except CroniterBadDateError:
-            return True
+        return self._next(self.start, at, back=True) > self._next(self.end, at, back=True)
 
     def next_end(self, now: datetime) -> datetime:
         """Return the first end after a time, in the window's time zone."""
@@ -76,14 +72,9 @@ class Window(Strict):
 
     def spans(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Return the starts after a time, each with the end that follows."""
-        from croniter import CroniterBadDateError
-
-        try:
-            while True:
-                now = self._next(self.start, now)
-                yield now, self.next_end(now)
-        except CroniterBadDateError:
-            return
+        while True:
+            now = self._next(self.start, now)
+            yield now, self.next_end(now)
 
     def _next(self, expression: str, now: datetime, *, back: bool = False) -> datetime:
         from croniter import croniter
@@ -121,7 +112,7 @@ def overlap(windows: Sequence[Window], now: datetime) -> tuple[int, int, datetim
             for start, end in islice(one.spans(now), LOOKED_AT):
                 if other.open_at(start):
                     return first, second, start
-                following, _ = next(other.spans(start), (end, end))
+                following, _ = next(other.spans(start))
                 if following < end:
                     return first, second, following
     return None

@@ -59,9 +59,11 @@ def test_start_that_is_repeated_within_a_window_changes_nothing() -> None:
     assert all(week.open_at(MONDAY + timedelta(days=1, hours=hour)) for hour in range(24))
 
 
-def test_window_that_never_starts_is_never_open() -> None:
-    never = window(start="0 0 30 2 *", end="0 0 1 3 *")
-    assert not never.open_at(MONDAY) and list(never.spans(MONDAY)) == []
+def test_window_of_a_leap_day_is_open_once_in_four_years() -> None:
+    leap = window(start="0 0 29 2 *", end="0 0 1 3 *")
+    start, end = next(leap.spans(MONDAY))
+    assert (start, end) == (datetime(2016, 2, 29, tzinfo=BERLIN), datetime(2016, 3, 1, tzinfo=BERLIN))
+    assert leap.open_at(start) and not leap.open_at(MONDAY)
 
 
 @given(st.integers(0, 23), st.integers(1, 23), st.integers(0, 366 * 24 * 60))
@@ -109,6 +111,8 @@ def test_app_of_several_may_have_a_schedule_of_its_own() -> None:
     [
         ([{**WORK, "start": "8 o'clock"}], {}, "cron expression of five fields"),
         ([{**WORK, "start": "@daily"}], {}, "cron expression of five fields"),
+        ([{**WORK, "start": "0 0 30 2 *"}], {}, "no such date ever comes"),
+        ([{**WORK, "end": "0 0 31 4 *"}], {}, "no such date ever comes"),
         ([{**WORK, "timezone": "Berlin"}], {}, "IANA name"),
         ([{**WORK, "min": None}], {}, "set at least one of them"),
         ([{**WORK, "end": WORK["start"]}], {}, "choose another time"),
