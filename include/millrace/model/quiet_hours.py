@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+DAY = 24 * 60
+"""Minutes."""
+
 
 def quiet_span(now: datetime, spans: Iterable[str]) -> str | None:
     """Return the span that contains a time; None if none does.
@@ -20,6 +23,12 @@ def quiet_span(now: datetime, spans: Iterable[str]) -> str | None:
         if start <= minute < end if start <= end else minute >= start or minute < end:
             return span
     return None
+
+
+def is_empty(span: str) -> bool:
+    """Return whether a span contains no time, such as ``00:00-00:00``; ``00:00-24:00`` is the whole day."""
+    start, end = (_minute(text) for text in span.split("-"))
+    return end <= start and (start - end) % DAY == 0
 
 
 def _minute(text: str) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from millrace.model.deployment import EXTERNAL
 from millrace.model.master import EMBEDDED
 from millrace.model.master import PATTERN as MASTER
 from millrace.model.objective import Bounds
+from millrace.model.quiet_hours import is_empty
 from millrace.model.schedule import Window, bounds_at, overlap_from
 from millrace.model.spec_base import Adapted, Strict
 
@@ -156,6 +157,13 @@ class GuardsSpec(Strict):
     max_gc_ratio: float = Field(
         0.25, gt=0, le=1, description="Share of tasks' time in garbage collection above which slots are not lowered"
     )
+
+    @field_validator("quiet_hours")
+    @classmethod
+    def _spans_contain_a_time(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
+        if empty := [span for span in spans if is_empty(span)]:
+            raise ValueError(f"spans that contain a time; {empty[0]} is empty, and the whole day is 00:00-24:00")
+        return spans
 
 
 class Cost(Strict):

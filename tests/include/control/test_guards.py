@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from millrace.control.evaluation import GateResult
@@ -189,6 +189,7 @@ def test_changes_per_hour_counts_each_decision_once(made: list[tuple[int, str]])
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
 def test_quiet_hours_veto_inside_the_span_and_across_midnight(start: int, end: int, minute: int) -> None:
+    assume(start != end)  # the spec refuses an empty span
     span = f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
     now = NOW.replace(hour=minute // 60, minute=minute % 60)
     inside = minute in ({*range(start, end)} if start <= end else {*range(start, 1440), *range(end)})

@@ -136,6 +136,8 @@ def test_home_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytes
         ({"owners": {"cores": "flow"}}, "owners"),
         ({"guards": {"quiet_hours": ["late"]}}, "guards.quiet_hours.0"),
         ({"guards": {"quiet_hours": ["25:00-26:99"]}}, "guards.quiet_hours.0"),
+        ({"guards": {"quiet_hours": ["00:00-24:00", "00:00-00:00"]}}, "guards.quiet_hours"),
+        ({"guards": {"quiet_hours": ["24:00-00:00"]}}, "guards.quiet_hours"),
         ({"submit": {"master": "mesos"}}, "submit.master"),
         ({"submit": {"master": "local; rm -rf /"}}, "submit.master"),
         ({"profile": {"source": "x", "stream": ["origin"]}}, "profile.time_column"),
