@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -25,6 +25,16 @@ class AppSlots(Strict):
     schedule: tuple[Window, ...] | None = Field(None, description="Times with other bounds")
 
 
+class AppExecutor(Strict):
+    """Executors of one app. Keys that are left out have the values of `executor` at the top level."""
+
+    cores: Annotated[int, Field(ge=1)] | None = Field(None, description="Cores")
+    memory_mb: Annotated[int, Field(ge=512)] | None = Field(None, description="Heap, MiB")
+    min_memory_mb: Annotated[int, Field(ge=512)] | None = Field(
+        None, description="Heap to which Millrace may lower it, MiB"
+    )
+
+
 class AppSection(Strict):
     """One app. Keys that are left out have the values of the top level."""
 
@@ -35,9 +45,7 @@ class AppSection(Strict):
         description="Keys of `submit` that differ from the top level, and entries of `conf` and `env` that it changes",
     )
     slots: AppSlots | None = Field(None, description="Keys of `slots` that differ from the top level")
-    executor: dict[Literal["cores", "memory_mb"], Annotated[int, Field(ge=1)]] | None = Field(
-        None, description="Keys of `executor` that differ from the top level"
-    )
+    executor: AppExecutor | None = Field(None, description="Keys of `executor` that differ from the top level")
     memory_mb: Annotated[int, Field(ge=512)] | None = Field(None, description="Driver memory, MiB")
     max_parallelism: Annotated[int, Field(ge=1, le=32768)] | None = Field(None, description="Shuffle partitions")
     reads: tuple[AppName, ...] = Field(

@@ -37,6 +37,14 @@ def test_apps_take_what_they_leave_out_from_the_top_level() -> None:
     assert str(found["enrich"].bounds_contract()) == "multiples of 2 from 2 to 8"
 
 
+def test_app_may_have_a_minimum_of_memory_of_its_own() -> None:
+    shared, small = {"memory_mb": 4096, "min_memory_mb": 2048}, {"script": "clean.py", "executor": {"memory_mb": 1024}}
+    assert problem(apps={"clean": small}, executor=shared).startswith("apps.clean.executor: min_memory_mb, 2048, is")
+    small["executor"] = {"memory_mb": 1024, "min_memory_mb": 512}
+    options = spec(apps={"clean": small, "big": {"script": "big.py"}}, executor=shared).memory_options
+    assert options is not None and options["min_memory_mb"] == {"clean": 512, "big": 2048}
+
+
 def test_first_version_has_all_apps() -> None:
     first = spec().first_deployment()
     assert {name: (app.script, app.slots, app.max_parallelism) for name, app in first.apps.items()} == {
