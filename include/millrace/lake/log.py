@@ -114,6 +114,7 @@ class Commit:
         removed: Paths of files whose rows it deleted.
         rewritten: Paths of files whose rows are in other files now: they may be gone from the folder.
         transactions: Ids of its application transactions.
+        moved: Files with rows that were in other files before, such as those of ``rewritten``.
     """
 
     version: int
@@ -122,6 +123,7 @@ class Commit:
     removed: frozenset[str] = frozenset()
     rewritten: frozenset[str] = frozenset()
     transactions: frozenset[str] = frozenset()
+    moved: tuple[AddedFile, ...] = ()
 
 
 class DeltaLog:
@@ -290,6 +292,7 @@ def _commit(version: int, text: bytes) -> Commit:
         frozenset(path for path, changed in gone.items() if changed),
         frozenset(path for path, changed in gone.items() if not changed),
         frozenset(txn["appId"] for txn in of("txn")),
+        tuple(_added(add) for add in of("add") if not add.get("dataChange", True)),
     )
 
 

@@ -7,7 +7,6 @@ import time
 import uuid
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from millrace.lake.log import DeltaLog
 from millrace.lake.table_errors import unreadable, unwritable
 from millrace.lake.table_schema import CONFIGURATION
 from millrace.model.errors import Conflict, MillraceError
@@ -140,42 +138,3 @@ def arrivals(path: str | Path) -> pa.Table:
         raise unreadable(path, error, "table") from error
     times = files["modification_time"].cast(pa.timestamp("ms", "UTC"))
     return pa.table({"time": times, "rows": files["num_records"]}).sort_by("time")
-
-
-def newest_version(source: Path) -> int:
-    """Return the newest version of a pipeline's source table.
-
-    Raises:
-        MillraceError: If there is no table, or its files cannot be read by their columns' names.
-    """
-    try:
-        table = DeltaTable(str(source))
-        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    except (OSError, DeltaError) as error:
-        raise MillraceError("source", str(source), "a Delta table", "Start the feed, or name another table.") from error
-    if mapping != "none":
-        remedy = "Its files do not contain the column names: profile a table without column mapping."
-        raise MillraceError("delta.columnMapping.mode", mapping, "none", remedy)
-    return int(table.version())
-
-
-def appended_files(source: Path, after: int, through: int) -> tuple[Path, ...]:
-    """Return the data files that the commits in (after, through] appended, without what compaction rewrote.
-
-    After -1, these are all existing files, even if the log starts later.
-
-    Raises:
-        MillraceError: If commits of the range were cleaned from the log.
-    """
-    log = DeltaLog(source)
-    if after < 0 and log.commit(0) is None:
-        files = DeltaTable(str(source), version=through).file_uris()
-        return tuple(Path(unquote(f.removeprefix("file://"))) for f in files)
-    files = []
-    for version in range(after + 1, through + 1):
-        commit = log.commit(version)
-        if commit is None:
-            remedy = f"Version {version} was deleted from the log: continue with --since-version {version}."
-            raise MillraceError("--since-version", after, f">= {version}", remedy)
-        files += [source / file.path for file in commit.added]
-    return tuple(files)

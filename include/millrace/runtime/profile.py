@@ -5,6 +5,7 @@ Bytes are the rows' contents: the length of strings and of nested types as JSON,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace.lake.source_tables import appended_files, newest_version
+from millrace.lake.appended_files import appended_files, source_state
 from millrace.lake.store import Lake
 from millrace.model.errors import MillraceError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+LOG = logging.getLogger(__name__)
 TABLE = "telemetry/streams"
+DONE = 2**62
+"""Last number of the transaction of 0.2.0, whose id does not contain that of the source; a newer one continues it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Profile:
 def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1) -> int | None:
     """Count the rows appended since the last run and return the version reached; None if there is no new version.
 
-    If rows of one period arrive in several runs, the table has several rows for it. Readers add them up.
+    If rows of one period arrive in several runs, the table has several rows for it. Readers add them up. A source that
+    was recreated is counted from its beginning. A warning says which rows could not be counted.
 
     Args:
         spark: A session with Delta.
@@ -56,15 +61,21 @@ def run(spark: SparkSession, lake: Lake, profile: Profile, since: int = -1) -> i
     Raises:
         MillraceError: If the source does not exist or lacks a column, or the lake cannot be written.
     """
-    newest = newest_version(profile.source)
-    transaction = f"{profile.pipeline}/profile"
-    reached = max(lake.committed(TABLE, transaction), since)
+    source, unnamed = source_state(profile.source), f"{profile.pipeline}/profile"
+    newest, transaction = source.version, f"{unnamed}/{source.table_id}"
+    counted, before = lake.committed(TABLE, transaction), lake.committed(TABLE, unnamed)
+    if counted < 0 and before <= newest:
+        counted = before
+    reached = max(counted, since)
     if reached >= newest:
         return None
-    files = appended_files(profile.source, reached, newest)
-    if files:
+    appended = appended_files(profile.source, reached, newest)
+    for problem in appended.problems:
+        LOG.warning("%s: %s", profile.pipeline, problem)
+    if appended.files:
+        numbers = {transaction: newest} | ({unnamed: DONE} if 0 <= before < DONE else {})
         # even an empty commit records how far the source was read
-        lake.append(TABLE, count(_read(spark, profile.source, files), profile), {transaction: newest})
+        lake.append(TABLE, count(_read(spark, profile.source, appended.files), profile), numbers)
     return newest
 
 

@@ -109,6 +109,7 @@ def test_commit_of_a_compaction_adds_nothing(lake: Lake) -> None:
     commit = log(lake).commit(4)
     assert commit is not None
     assert (commit.added, commit.removed, len(commit.rewritten)) == ((), frozenset(), 3)
+    assert len(commit.moved) == 1
 
 
 def test_commit_when_rows_were_deleted_then_their_files_are_removed(lake: Lake) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,6 +88,72 @@ def test_run_when_source_grows_then_counts_only_new_versions(spark: Any, tmp_pat
     assert run(spark, lake, profile(source)) == DeltaTable(source.path).version()
     assert counted(lake) == expected(source.rows)
     assert {r["app"] for r in lake.rows("select app from streams where pipeline = 'p'", "telemetry/streams")} == {"p"}
+
+
+def test_first_run_counts_a_source_that_was_compacted_and_vacuumed(spark: Any, tmp_path: Path, source: Source) -> None:
+    lake = Lake(tmp_path / "lake")
+    tidy(source)
+    assert (source.path / "_delta_log" / f"{0:020}.json").exists()
+    run(spark, lake, profile(source))
+    assert counted(lake) == expected(source.rows)
+
+
+def test_run_warns_of_rows_that_were_compacted_with_counted_ones_and_deleted(
+    spark: Any, tmp_path: Path, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    run(spark, lake, profile(source))
+    before = counted(lake)
+    source.append(20)
+    tidy(source)
+    source.table.refresh()
+    source.append(10)
+    assert run(spark, lake, profile(source)) == DeltaTable(source.path).version()
+    assert "p: Rows of 2 files compacted with older rows" in caplog.text
+    added = Counter({key: counts[0] for key, counts in counted(lake).items()})
+    added.subtract({key: counts[0] for key, counts in before.items()})
+    assert added.total() == 10
+    assert run(spark, lake, profile(source)) is None
+
+
+def test_run_counts_a_recreated_source_from_its_beginning(spark: Any, tmp_path: Path, source: Source) -> None:
+    lake = Lake(tmp_path / "lake")
+    run(spark, lake, profile(source))
+    before = counted(lake)
+    again = recreated(spark, source)
+    again.append(7)
+    assert run(spark, lake, profile(again)) == 1
+    total = sum(rows for rows, _ in counted(lake).values())
+    assert total == sum(rows for rows, _ in before.values()) + 7
+    assert run(spark, lake, profile(again)) is None
+
+
+def test_run_continues_where_a_version_without_the_sources_id_ended(spark: Any, tmp_path: Path, source: Source) -> None:
+    lake = Lake(tmp_path / "lake")
+    reached = DeltaTable(source.path).version()
+    lake.append("telemetry/streams", [], {"p/profile": reached})
+    assert run(spark, lake, profile(source)) is None
+    source.append(20)
+    assert run(spark, lake, profile(source)) == reached + 1
+    assert counted(lake) == expected(source.rows[80:])
+    again = recreated(spark, source)
+    for _ in range(reached + 1):
+        again.append(3)
+    assert run(spark, lake, profile(again)) == reached + 1, "the old number is no number of this table"
+    total = sum(rows for rows, _ in counted(lake).values())
+    assert total == 20 + 3 * (reached + 1)
+
+
+def recreated(spark: Any, source: Source) -> Source:
+    shutil.rmtree(source.path)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # each job has a session of its own
+    return Source(source.path)
+
+
+def tidy(source: Source) -> None:
+    table = DeltaTable(source.path)
+    table.optimize.compact()
+    assert table.vacuum(0, dry_run=False, enforce_retention_duration=False)
 
 
 def test_run_leaves_out_rows_that_existed_before(spark: Any, tmp_path: Path, source: Source) -> None:
