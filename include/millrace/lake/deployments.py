@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from millrace.lake.store import Lake, literal
+from millrace.lake.store import Lake, Position, literal
 from millrace.model.codec import from_json, to_json
 from millrace.model.deployment import Deployment
 from millrace.model.errors import Conflict
@@ -194,7 +194,7 @@ class DeploymentFollower:
 
     lake: Lake
     pipeline: str
-    _version: int = -1
+    _position: Position = (0, -1)
     _newest: Deployment | None = None
 
     def read(self) -> Deployment | None:
@@ -203,9 +203,9 @@ class DeploymentFollower:
         Raises:
             MillraceError: If the lake cannot be read.
         """
-        version = self.lake.version(TABLE)
-        if version != self._version:
-            self._newest, self._version = DeploymentStore(self.lake).latest(self.pipeline), version
+        position = self.lake.position(TABLE)
+        if position != self._position:
+            self._newest, self._position = DeploymentStore(self.lake).latest(self.pipeline), position
         return self._newest
 
 

@@ -30,6 +30,8 @@ NOTHING = -1
 MOST_KEPT = 50_000
 """Entries kept in memory: one evaluation reads the last half hour several times."""
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*)")
+Stamp = tuple[float, int]
+"""When an entry was written, and its size: the entry of the same version of another table has others."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,19 @@ class DeltaLog:
 
     Args:
         table: Location of the table; it need not exist.
+
+    Attributes:
+        location: Location of the log.
+        restarts: How often :meth:`newest` no longer found the entry that was the newest before: the table was
+            recreated, or the log was cleaned. What was read by version before counts no longer.
     """
 
     def __init__(self, table: str | Path | Location) -> None:
         self.location = Location.of(table) / "_delta_log"
+        self.restarts = 0
         self._newest = NOTHING
-        self._commits: dict[int, tuple[int, Commit]] = {}
+        self._stamp: Stamp | None = None
+        self._commits: dict[int, Commit] = {}
 
     def has(self, version: int) -> bool:
         """Return whether the log has an entry.
@@ -144,7 +153,22 @@ class DeltaLog:
         Raises:
             OSError: If that cannot be determined.
         """
-        return self.location.exists(_name(version))
+        return self.stamp(version) is not None
+
+    def stamp(self, version: int) -> Stamp | None:
+        """Return what tells an entry from that of another table; None if the log has no such entry.
+
+        Raises:
+            OSError: If that cannot be determined.
+        """
+        try:
+            if self.location.folder is not None:
+                found = os.stat(f"{self.location.uri}/{_name(version)}")  # noqa: PTH116 - see Location.read
+                return found.st_mtime_ns, found.st_size
+            entry = self.location.files.entry(_name(version))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return 0.0 if entry.changed is None else entry.changed.timestamp(), entry.size
 
     def text(self, version: int) -> bytes:
         """Return the text of an entry.
@@ -161,14 +185,15 @@ class DeltaLog:
             MillraceError: If it cannot be read.
         """
         try:
-            if self._was_replaced():
-                self._commits.clear()
-            known = next((v for v in (self._newest, self._checkpoint(), 0) if v >= 0 and self.has(v)), None)
-            last = self._last_from(known) if known is not None else None
+            version, stamp = self._known()
+            if stamp is not None:
+                version, stamp = self._last_from(version, stamp)
+            elif (version := max(chain(*self.versions()), default=NOTHING)) >= 0:
+                stamp = self.stamp(version)
         except OSError as error:
             raise unreadable(self.location, error) from error
-        self._newest = max(chain(*self.versions()), default=NOTHING) if last is None else last
-        return self._newest
+        self._newest, self._stamp = version, stamp
+        return version
 
     def commit(self, version: int) -> Commit | None:
         """Return an entry of the log; None if it was cleaned before it was read.
@@ -180,11 +205,8 @@ class DeltaLog:
         """
         known = self._commits.get(version)
         if known is not None:
-            return known[1]
+            return known
         try:
-            changed_ns = self._changed_ns(version)
-            if changed_ns is None:
-                return None
             commit = _commit(version, self.text(version))
         except FileNotFoundError:
             return None
@@ -192,7 +214,7 @@ class DeltaLog:
             raise unreadable(self.location / _name(version), error) from error
         if len(self._commits) >= MOST_KEPT:
             self._commits.clear()
-        self._commits[version] = changed_ns, commit
+        self._commits[version] = commit
         return commit
 
     def versions(self) -> tuple[list[int], list[int]]:
@@ -241,19 +263,20 @@ class DeltaLog:
     def _names(self) -> list[str]:
         return [entry.name for entry in self.location.files.list()]
 
-    def _was_replaced(self) -> bool:
-        """Return whether the table was deleted since an entry was read, and perhaps created again."""
-        read = next(reversed(self._commits), None)
-        return read is not None and self._changed_ns(read) != self._commits[read][0]
-
-    def _changed_ns(self, version: int) -> int | None:
-        """Return when an entry was written; 0 in a bucket, where asking costs as much as reading."""
-        if self.location.folder is None:
-            return 0
-        try:
-            return os.stat(f"{self.location.uri}/{_name(version)}").st_mtime_ns  # noqa: PTH116 - see Location.read
-        except FileNotFoundError:
-            return None
+    def _known(self) -> tuple[int, Stamp | None]:
+        """Return a version with an entry from which to search for the newest one; without a stamp if none is known."""
+        if self._newest >= 0:
+            stamp = self.stamp(self._newest)
+            if stamp != self._stamp:
+                self._commits.clear()
+                self.restarts += 1
+            if stamp is not None:
+                return self._newest, stamp
+        for version in (self._checkpoint(), 0):
+            stamp = self.stamp(version) if version >= 0 else None
+            if stamp is not None:
+                return version, stamp
+        return NOTHING, None
 
     def _checkpoint(self) -> int:
         try:
@@ -261,16 +284,16 @@ class DeltaLog:
         except (OSError, ValueError, KeyError, TypeError):
             return NOTHING
 
-    def _last_from(self, version: int) -> int:
-        """Return the last existing version, searching from an existing one: entries have no gaps."""
+    def _last_from(self, version: int, stamp: Stamp) -> tuple[int, Stamp]:
+        """Return the last existing version and its stamp, searching from an existing one: entries have no gaps."""
         step = 1
-        while self.has(version + step):
-            version, step = version + step, 2 * step
+        while (found := self.stamp(version + step)) is not None:
+            version, stamp, step = version + step, found, 2 * step
         while step > 1:
             step //= 2
-            if self.has(version + step):
-                version += step
-        return version
+            if (found := self.stamp(version + step)) is not None:
+                version, stamp = version + step, found
+        return version, stamp
 
 
 def _name(version: int) -> str:

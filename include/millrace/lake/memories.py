@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from millrace.lake.newest_rows import RowQuery, read_recent
-from millrace.lake.store import Lake
+from millrace.lake.store import Lake, Position
 from millrace.model.codec import to_json
 from millrace.model.decision import Memory
 
@@ -25,7 +25,9 @@ class MemoryStore:
     """Memories of all pipelines' optimizers in ``control/memory``."""
 
     lake: Lake
-    _found: dict[tuple[str, str], tuple[int, Mapping[str, Any] | None]] = field(default_factory=dict, compare=False)
+    _found: dict[tuple[str, str], tuple[Position, Mapping[str, Any] | None]] = field(
+        default_factory=dict, compare=False
+    )
 
     def latest(self, pipeline: str, optimizer: str, besides: str = "", before: datetime | None = None) -> Memory:
         """Return an optimizer's memory after the last evaluation; empty before the first.
@@ -49,16 +51,16 @@ class MemoryStore:
 
     def _newest(self, pipeline: str, optimizer: str) -> Mapping[str, Any] | None:
         """Return the newest row of an optimizer; only what was committed since the last call is searched for it."""
-        version = self.lake.version(TABLE)
-        seen, row = self._found.get((pipeline, optimizer), (NEVER, None))
-        if seen > version:  # the table was recreated
+        position = self.lake.position(TABLE)
+        (restarts, seen), row = self._found.get((pipeline, optimizer), ((position[0], NEVER), None))
+        if restarts != position[0]:  # the table may have been recreated
             seen, row = NEVER, None
         query = RowQuery(TABLE, pipeline, 1, after=seen, equal={"optimizer": optimizer})
         found = read_recent(self.lake, query)
         if not found.whole and not len(found.rows):
             found = read_recent(self.lake, replace(query, after=NEVER))
         row = next(iter(found.rows.to_pylist()), row)
-        self._found[pipeline, optimizer] = version, row
+        self._found[pipeline, optimizer] = position, row
         return row
 
     def record(self, pipeline: str, optimizer: str, decision_id: str, time: datetime, value: Memory) -> None:

@@ -17,7 +17,7 @@ from millrace.lake.commits import append_rows, dated, is_committed, is_conflict,
 from millrace.lake.data_files import KEPT_FILES, DataFiles
 from millrace.lake.kept import Kept
 from millrace.lake.location import ESCAPE, Location
-from millrace.lake.log import DeltaLog
+from millrace.lake.log import NOTHING, DeltaLog, Stamp
 from millrace.lake.schemas import TABLES
 from millrace.lake.table_errors import unreadable, unwritable
 from millrace.lake.table_schema import TableSchema
@@ -27,6 +27,8 @@ VERSION, VERSION_PROPERTY = 1, "millrace.version"
 """Version of what the columns mean. A version that changes that sets the property of its tables; none has so far."""
 KEPT_RESULTS, LARGEST_RESULT = 256, 2**18
 """Results of queries to keep for as long as no table changes, and the most bytes of one: a few hundred rows."""
+Position = tuple[int, int]
+"""How often a table's log has restarted while it was read (:class:`DeltaLog`), and its version; -1 without a table."""
 STALE_TRIES = 50
 """Attempts at an append, each with a fresh handle, if maintenance changes the table or deletes rows."""
 
@@ -58,6 +60,8 @@ class Lake:
         self.files = DataFiles(self.location, most_files)
         self.unreadable: dict[str, str] = {}
         self._handles: dict[str, DeltaTable] = {}
+        self._entries: dict[str, tuple[int, Stamp | None]] = {}
+        """An entry of each handle's log, by its version: it differs if the table was recreated."""
         self._logs: dict[str, DeltaLog] = {}
         self._results = Kept[tuple[object, ...], pa.Table](KEPT_RESULTS)
 
@@ -104,6 +108,11 @@ class Lake:
     def version(self, table: str) -> int:
         """Return the newest version of ``table``; -1 if it does not exist."""
         return self.log(table).newest()
+
+    def position(self, table: str) -> Position:
+        """Return how far ``table`` has grown: an equal position means that it has not changed."""
+        version = self.log(table).newest()
+        return self.log(table).restarts, version
 
     def committed_at(self, table: str) -> datetime | None:
         """Return when the newest version of ``table`` was committed (UTC); None if it does not exist."""
@@ -198,15 +207,20 @@ class Lake:
 
     def _existing(self, table: str) -> DeltaTable | None:
         """Return a table's handle at its newest version; None if it does not exist."""
-        handle = self._handles.get(table)
+        handle, log = self._handles.get(table), self.log(table)
+        entry, seen = self._entries.get(table, (NOTHING, None))
         try:
-            # without its version, the table was recreated: a kept handle would use files that are gone
-            if handle is not None and self.log(table).has(handle.version()):
-                if self.log(table).has(handle.version() + 1):  # deltalake would list the log to find out
+            # if the entry has gone or changed, the table was recreated: a kept handle would use files that are gone
+            if handle is not None and seen is not None and log.stamp(entry) == seen:
+                following = handle.version() + 1
+                if (stamp := log.stamp(following)) is not None:  # deltalake would list the log to find out
+                    self._entries[table] = following, stamp
                     handle.update_incremental()
                 return handle
-            if self.version(table) < 0:  # deltalake would list the whole log to find out
+            newest = log.newest()
+            if newest < 0:  # deltalake would list the whole log to find out
                 return None
+            self._entries[table] = newest, log.stamp(newest)
             handle = self.at(table).table()
         except (OSError, DeltaError) as error:
             raise unreadable(f"{self.location}: {table}", error) from error

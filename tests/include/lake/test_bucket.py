@@ -106,6 +106,17 @@ def test_commits_are_followed(in_bucket: Lake) -> None:
     assert (followed.advance(), followed.version) == (True, in_bucket.version(TABLE))
 
 
+def test_entry_of_another_table_at_the_same_version_is_noticed(in_any: Lake) -> None:
+    for number in range(2):
+        in_any.append(TABLE, [row(number)])
+    log = in_any.log(TABLE)
+    newest, before = in_any.position(TABLE), log.commit(2)
+    assert newest == in_any.position(TABLE) == (0, 2)
+    log.location.files.write(f"{2:020d}.json", log.text(2) + b"\n")
+    assert in_any.position(TABLE) == (1, 2)
+    assert log.commit(2) == before and log.commit(2) is not before
+
+
 def test_refusal_is_reported_in_a_sentence_and_ends(s3: Bucket, in_bucket: Lake) -> None:
     in_bucket.append(TABLE, [row(1)])
     s3.deny()

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.lake import memories
 from millrace.lake.decisions import DecisionStore, new_decision_id
-from millrace.lake.deployments import DeploymentStore
+from millrace.lake.deployments import DeploymentFollower, DeploymentStore
 from millrace.lake.memories import MemoryStore
 from millrace.lake.observations import ObservationStore
 from millrace.lake.reconfigurations import ReconfigurationStore
@@ -164,6 +164,24 @@ def test_memory_when_the_table_is_recreated_then_starts_over(lake: Lake) -> None
     assert store.latest("delays", "flow") == {"looks": 2}
     shutil.rmtree(lake.path("control/memory"))
     assert store.latest("delays", "flow") == {}
+
+
+def test_memory_and_deployment_of_a_table_that_was_recreated_up_to_the_same_version(lake: Lake) -> None:
+    def record(into: Lake, author: str) -> None:
+        DeploymentStore(into).commit(replace(FIRST, author=author), None)
+        MemoryStore(into).record("delays", "flow", "d1", NOW, {"author": author})
+
+    record(lake, "old")
+    store, followed = MemoryStore(lake), DeploymentFollower(lake, "delays")
+    assert store.latest("delays", "flow") == {"author": "old"}
+    deployed = followed.read()
+    assert deployed is not None and deployed.author == "old"
+    for table in ("control/memory", "control/deployments"):
+        shutil.rmtree(lake.path(table))
+    record(Lake(lake.location), "new")
+    assert store.latest("delays", "flow") == {"author": "new"}
+    deployed = followed.read()
+    assert deployed is not None and deployed.author == "new"
 
 
 def test_observations_are_the_newest_of_each_level(lake: Lake) -> None:

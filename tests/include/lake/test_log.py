@@ -68,6 +68,20 @@ def test_newest_when_the_table_is_recreated_then_starts_over(lake: Lake) -> None
     assert seen.newest() == 3
 
 
+def test_newest_when_the_table_is_recreated_up_to_the_same_version_then_reads_its_entries(lake: Lake) -> None:
+    append(lake, "a", 3)
+    seen = log(lake)
+    assert (seen.newest(), seen.newest(), seen.restarts) == (3, 3, 0)
+    before = seen.commit(3)
+    append(lake, "a", 2)
+    assert (seen.newest(), seen.restarts) == (5, 0) and seen.commit(3) is before
+    shutil.rmtree(lake.path(TABLE))
+    append(lake, "b", 5)
+    assert (seen.newest(), seen.restarts) == (5, 1)
+    after = seen.commit(3)
+    assert after is not None and [file.partition["pipeline"] for file in after.added] == ["b"]
+
+
 def test_table_id_of_a_cleaned_log_comes_from_the_checkpoint(lake: Lake) -> None:
     assert log(lake).table_id() is None
     append(lake, count=3)

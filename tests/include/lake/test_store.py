@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.lake.kept import Kept
+from millrace.lake.location import Location
 from millrace.lake.schemas import TABLES
 from millrace.lake.store import KEPT_RESULTS, LARGEST_RESULT, Lake, literal
 from millrace.model.errors import Conflict, MillraceError
@@ -181,6 +182,34 @@ def test_query_when_the_table_is_recreated_then_the_open_handle_follows(tmp_path
     assert lake.rows("select * from batches", BATCHES) == []
     lake.append(BATCHES, [row(2)])
     assert ids(lake) == [2]
+
+
+def test_query_when_the_table_is_recreated_up_to_the_same_version_then_the_open_handle_follows(tmp_path: Path) -> None:
+    import shutil
+
+    lake = Lake(tmp_path)
+    lake.append(BATCHES, [row(1)])
+    assert ids(lake) == [1]
+    position = lake.position(BATCHES)
+    assert lake.position(BATCHES) == position
+    shutil.rmtree(tmp_path / BATCHES)
+    Lake(tmp_path).append(BATCHES, [row(2)])
+    assert ids(lake) == [2]
+    assert lake.position(BATCHES) != position and lake.version(BATCHES) == position[1]
+
+
+def test_handle_is_opened_again_only_if_the_table_was_recreated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, other, table, opened = Lake(tmp_path), Lake(tmp_path), Location.table, list[str]()
+    lake.append(BATCHES, [row(1)])
+    assert ids(lake) == [1]
+    monkeypatch.setattr(Location, "table", lambda self, *args: opened.append(self.uri) or table(self, *args))
+    for number in (2, 4):
+        lake.append(BATCHES, [row(number)])
+        other.append(BATCHES, [row(number + 1)])
+        assert ids(lake)[-1] == number + 1
+    assert len(opened) == 1, "the other lake's"
 
 
 def test_query_is_run_again_only_if_a_table_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

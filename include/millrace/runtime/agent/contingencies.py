@@ -49,7 +49,7 @@ class Contingencies:
         self._decisions, self._deployments, self._clock = decisions, deployments, clock
         self._excess: Excess | None = None
         self._settled = ""
-        self._read_version = -1
+        self._read = (0, -1)
         self._evaluated: datetime | None = None
 
     def step(self, newest: Deployment | None) -> bool:
@@ -75,10 +75,10 @@ class Contingencies:
 
     def _has_lapsed(self, newest: Deployment, plan: ContingencyPlan) -> bool:
         """Say whether evaluations have stopped: the pipeline is paused in Airflow, or Airflow is down."""
-        version = self._decisions.lake.version(TABLE)
-        if version != self._read_version:  # asked again and again while a line is due
+        position = self._decisions.lake.position(TABLE)
+        if position != self._read:  # asked again and again while a line is due
             last = self._decisions.last(newest.pipeline)
-            self._read_version, self._evaluated = version, None if last is None else last.time
+            self._read, self._evaluated = position, None if last is None else last.time
         return self._evaluated is None or (self._clock() - self._evaluated).total_seconds() > plan.lapses_s
 
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
