@@ -114,6 +114,29 @@ class DeploymentStore:
         rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
         return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
 
+    def since(self, pipeline: str, version: int, time: datetime) -> dict[int, Deployment]:
+        """Return a pipeline's versions from a number on, and earlier ones made at a time (UTC) or later, by number."""
+        where = f"pipeline = {literal(pipeline)} and (version >= {literal(version)} or time >= {literal(time)})"
+        sql = f"select version, content from deployments where {where}"  # noqa: S608 - values pass through literal()
+        return {row["version"]: from_json(Deployment, row["content"]) for row in self.lake.rows(sql, TABLE)}
+
+    def others_between(self, pipeline: str, since: datetime, until: datetime) -> list[tuple[datetime, Deployment]]:
+        """Return the versions of other pipelines that were the newest at some time of a span, oldest first.
+
+        Args:
+            pipeline: Name of the pipeline that is left out.
+            since: Start of the span (UTC).
+            until: End of the span (UTC).
+        """
+        sql = f"""
+            select time, content from (
+                select time, version, content, lead(time) over (partition by pipeline order by version) as replaced
+                from deployments where pipeline <> {literal(pipeline)}
+            ) where time <= {literal(until)} and (replaced is null or replaced > {literal(since)})
+            order by time, version
+        """  # noqa: S608 - values pass through literal()
+        return [(row["time"], from_json(Deployment, row["content"])) for row in self.lake.rows(sql, TABLE)]
+
     def versions(self, pipeline: str, limit: int) -> list[tuple[datetime, Deployment]]:
         """Return the newest versions of a pipeline and when each was made (UTC), newest first."""
         where = f"pipeline = {literal(pipeline)} order by version desc limit {int(limit)}"

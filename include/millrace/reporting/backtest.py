@@ -29,7 +29,7 @@ from millrace.model.protocols import Cursor, Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.recorded_plant import RecordedPlant
-from millrace.reporting.recording import Recording, read_recording
+from millrace.reporting.recording import NewestOthers, Recording, read_recording
 
 SOUND = GateResult(True, sentence="the telemetry was found sound when it was recorded")
 
@@ -86,6 +86,10 @@ class Replay:
     memory: Memory = field(default_factory=dict)
     _decisions: dict[str, Decision] = field(default_factory=dict)
     _achieved: dict[tuple[str, datetime], Mapping[str, float]] = field(default_factory=dict)
+    _others: NewestOthers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._others = NewestOthers(self.recording.others)
 
     def run(self, options: Mapping[str, Any] | None = None) -> Backtest:
         """Replay every evaluation and return the result.
@@ -161,7 +165,7 @@ class Replay:
         history = [c for c in self._changes(now) if c.started >= now - JUDGED_BY]
         ids = {c.decision_id or "" for c in last_decided(history)}
         decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
-        deployments, others = self.recording.deployments, self.recording.others_at(now)
+        deployments, others = self.recording.deployments, self._others.at(now)
         rolled_back = self._rolled_back(now)
         today = guard_context(
             self.spec, current, now, history, decisions, deployments, others, rolled_back=rolled_back, signals=signals

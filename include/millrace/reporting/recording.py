@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from millrace.control.guard_context import JUDGED_BY
+from millrace.control.guard_context import HELD_FOR, JUDGED_BY
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import Decision, Reconfiguration
 from millrace.model.deployment import Deployment
@@ -23,9 +23,11 @@ class Recording:
     Attributes:
         pipeline: Name of the pipeline.
         evaluations: Decisions with signals, oldest first, at least one; each was decided on one of ``deployments``.
-        deployments: The pipeline's Deployments by version.
+        deployments: Deployments of the pipeline by version: those of its evaluations and changes, all later ones, and
+            those of the day before.
         changes: Its Reconfigurations, newest first, from the guards' horizon before the first evaluation on.
-        others: Deployments of the other pipelines with the time each was made (UTC), oldest first.
+        others: Deployments of the other pipelines that were the newest at some evaluation, with the time each was made
+            (UTC), oldest first.
     """
 
     pipeline: str
@@ -34,9 +36,25 @@ class Recording:
     changes: tuple[Reconfiguration, ...]
     others: tuple[tuple[datetime, Deployment], ...]
 
-    def others_at(self, time: datetime) -> Sequence[Deployment]:
-        """Return the newest Deployment of each other pipeline at a time."""
-        return list({deployment.pipeline: deployment for at, deployment in self.others if at <= time}.values())
+
+class NewestOthers:
+    """The newest Deployment of each other pipeline, as time advances.
+
+    Args:
+        made: Deployments with the time each was made (UTC), oldest first.
+    """
+
+    def __init__(self, made: Sequence[tuple[datetime, Deployment]]) -> None:
+        self._made, self._count = made, 0
+        self._newest: dict[str, Deployment] = {}
+
+    def at(self, time: datetime) -> Sequence[Deployment]:
+        """Return them at a time that is no earlier than the last one."""
+        while self._count < len(self._made) and self._made[self._count][0] <= time:
+            deployment = self._made[self._count][1]
+            self._newest[deployment.pipeline] = deployment
+            self._count += 1
+        return list(self._newest.values())
 
 
 def read_recording(pipeline: str, tables: ControlTables, since: datetime | None, until: datetime) -> Recording:
@@ -55,20 +73,33 @@ def read_recording(pipeline: str, tables: ControlTables, since: datetime | None,
         raise MillraceError(
             "since", f"{since:%Y-%m-%d %H:%M:%S}", f"a time before {_text(until)}", "Name an earlier one."
         )
-    deployments = tables.deployments.history()
     newest = _newest_evaluation(tables, pipeline, until)
-    own = {deployment.version: deployment for _, deployment in deployments if deployment.pipeline == pipeline}
     recorded = tables.decisions.evaluations(pipeline, newest - DEFAULT_SPAN if since is None else since, until)
+    own = _own_deployments(tables, pipeline, recorded)
     evaluations = tuple(evaluation for evaluation in recorded if evaluation.base_version in own)
     if not evaluations:
         raise MillraceError(
             "since", None if since is None else _text(since),
             f"a time up to the last recorded evaluation, {_text(newest)}", "Name an earlier one.",
         )  # fmt: skip
-    begin = evaluations[0].time - JUDGED_BY
-    changes = tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin)
-    others = tuple((at, deployment) for at, deployment in deployments if deployment.pipeline != pipeline)
-    return Recording(pipeline, evaluations, own, tuple(changes), others)
+    others = tables.deployments.others_between(pipeline, evaluations[0].time, evaluations[-1].time)
+    changes = _changes(tables, pipeline, evaluations[0].time)
+    return Recording(pipeline, evaluations, own, tuple(changes), tuple(others))
+
+
+def _own_deployments(tables: ControlTables, pipeline: str, recorded: Sequence[Decision]) -> dict[int, Deployment]:
+    if not recorded:
+        return {}
+    begin = recorded[0].time
+    named: list[int | None] = [evaluation.base_version for evaluation in recorded]
+    named += [evaluation.signals.deployment_version for evaluation in recorded if evaluation.signals is not None]
+    named += [change.to_version for change in _changes(tables, pipeline, begin)]
+    return tables.deployments.since(pipeline, min(filter(None, named), default=0), begin - HELD_FOR)
+
+
+def _changes(tables: ControlTables, pipeline: str, begin: datetime) -> list[Reconfiguration]:
+    """Return what the guards of an evaluation, and of later ones, may look at."""
+    return tables.reconfigurations.recent(pipeline, MOST_CHANGES, since=begin - JUDGED_BY)
 
 
 def _newest_evaluation(tables: ControlTables, pipeline: str, until: datetime) -> datetime:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millrace.lake import memories
+from millrace.lake import deployments, memories
 from millrace.lake.decisions import DecisionStore, new_decision_id
 from millrace.lake.deployments import DeploymentFollower, DeploymentStore
 from millrace.lake.memories import MemoryStore
@@ -18,6 +18,7 @@ from millrace.lake.observations import ObservationStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.row_codec import decision_row
 from millrace.lake.store import Lake
+from millrace.model.codec import to_json
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import AppDeployment, Change, Deployment
 from millrace.model.errors import Conflict
@@ -164,6 +165,25 @@ def test_memory_when_the_table_is_recreated_then_starts_over(lake: Lake) -> None
     assert store.latest("delays", "flow") == {"looks": 2}
     shutil.rmtree(lake.path("control/memory"))
     assert store.latest("delays", "flow") == {}
+
+
+def test_only_the_versions_of_a_span_are_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {1: -100, 2: -50, 3: 0, 4: 50}
+    for pipeline in ("delays", "orders"):
+        made = [replace(FIRST, pipeline=pipeline, version=version) for version in seconds]
+        rows = [{"version": d.version, "time": later(seconds[d.version]), "content": to_json(d)} for d in made]
+        lake.append("control/deployments", [{"pipeline": pipeline, **row} for row in rows])
+    store, parse, read = DeploymentStore(lake), deployments.from_json, list[str]()
+    monkeypatch.setattr(deployments, "from_json", lambda kind, text: read.append(text) or parse(kind, text))
+    assert sorted(store.since("delays", 3, later(-60))) == [2, 3, 4]
+    assert sorted(store.since("delays", 2, later(20))) == [2, 3, 4]
+    others = store.others_between("delays", later(-20), later(0))
+    assert [(time, d.pipeline, d.version) for time, d in others] == [
+        (later(-50), "orders", 2),
+        (later(0), "orders", 3),
+    ]
+    assert [d.version for _, d in store.others_between("delays", later(60), later(70))] == [4]
+    assert len(read) == 3 + 3 + 2 + 1
 
 
 def test_memory_and_deployment_of_a_table_that_was_recreated_up_to_the_same_version(lake: Lake) -> None:
