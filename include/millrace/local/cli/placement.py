@@ -19,7 +19,8 @@ MOST_MOVES = 20
 
 @click.command()
 @click.argument("pipeline")
-def placement(pipeline: str) -> None:
+@click.option("--app", "named", metavar="APP", help="App to show, in a pipeline of several apps.")
+def placement(pipeline: str, named: str | None) -> None:
     """Show which executors run the state partitions of PIPELINE, and how much a better placement would save."""
     from millrace.control.partition_loads import partition_loads
     from millrace.model.spec import PLACEMENT_OPTIMIZER
@@ -27,20 +28,19 @@ def placement(pipeline: str) -> None:
     from millrace.pipelines.catalog import find
     from millrace.wiring import control_tables, utc_now
 
-    spec, tables = find(pipeline), control_tables()
+    spec, tables = find(pipeline).app_named(named), control_tables()
+    name = f"{spec.app} of {pipeline}" if spec.is_one_of_several else pipeline
     deployed = tables.deployments.latest(pipeline)
     app = deployed.apps.get(spec.app) if deployed else None
     if app is None:
-        click.echo(f"{pipeline} was never launched. Launch it: ./millrace trigger {pipeline}")
+        click.echo(f"{name} was never launched. Launch it: ./millrace trigger {pipeline}")
         return
     if app.executor is None:
-        click.echo(f"{pipeline} has no executors (submit.master: local); all its state is in the driver.")
+        click.echo(f"{name} has no executors (submit.master: local); all its state is in the driver.")
         return
     groups = partition_loads(spec, tables.lake, utc_now())
     if groups is None:
-        click.echo(
-            f"{pipeline}: no state partition was measured recently. It is idle, keeps no state, or does not run."
-        )
+        click.echo(f"{name}: no state partition was measured recently. It is idle, keeps no state, or does not run.")
         return
     Console().print(_table(groups), highlight=False)
     click.echo(_summary(groups, app, app.executor.cores))
@@ -48,7 +48,9 @@ def placement(pipeline: str) -> None:
     click.echo("\n".join(_moves(Albic(options).plan(groups, app, app.slots_per_executor), groups)))
     decision = tables.decisions.last(pipeline)
     said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
-    if spec.placement is None:
+    if spec.is_one_of_several:
+        click.echo("Partitions are spread evenly by number. Millrace places them by load in pipelines of one app only.")
+    elif spec.placement is None:
         click.echo("Partitions are spread evenly by number. To place them by load, add `placement: {}` to the spec.")
     elif said and said[0]:
         click.echo(f"albic, {decision.time if decision else '':%H:%M:%S} UTC: {said[0]}.")

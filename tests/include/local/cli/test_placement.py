@@ -30,8 +30,8 @@ def attach(folder: Path, section: str) -> None:
     (folder / "orders.yaml").write_text(f"{{name: orders, script: orders.py, {section}}}")
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> str:
-    assert cli.main(["placement", "orders"]) == 0
+def shown(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert cli.main(["placement", "orders", *options]) == 0
     return capsys.readouterr().out
 
 
@@ -66,6 +66,25 @@ def test_partitions_are_shown_by_executor_with_the_last_decision(
     assert shown(capsys).splitlines()[-1] == f"albic, {now:%H:%M:%S} UTC: partition 3 is hot."
     attach(tmp_path, "mode: auto")
     assert "spread evenly by number" in shown(capsys)
+
+
+def test_app_of_several_is_shown_by_its_name(
+    tables: ControlTables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attach(tmp_path, "apps: {clean: {}, total: {submit: {master: local}}}")
+    first = find("orders").first_deployment()
+    tables.deployments.commit(replace(first, apps={**first.apps, "clean": replace(first.apps["clean"], slots=2)}), None)
+    assert cli.main(["placement", "orders"]) == cli.BAD_INPUT
+    assert "allowed: clean, total. Name an app of orders." in capsys.readouterr().err
+    assert "total of orders has no executors" in shown(capsys, "--app", "total")
+    assert "clean of orders: no state partition was measured recently" in shown(capsys, "--app", "clean")
+    runs = [
+        run(0, p, pipeline="orders", app="clean", time=datetime.now(UTC), executor_number=0, state_bytes=1_500_000)
+        for p in range(2)
+    ]
+    tables.lake.append("telemetry/partitions", [partition_run_row(r) for r in runs])
+    text = shown(capsys, "--app", "clean")
+    assert "the stateful part of a batch takes" in text and "in pipelines of one app only" in text
 
 
 def test_app_without_executors_is_reported_as_such(
