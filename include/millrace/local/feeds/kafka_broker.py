@@ -90,12 +90,15 @@ class KafkaBroker:
         """
         process = self._spawn("kafka.Kafka", self._properties)
         deadline = time.monotonic() + UP_S
-        while not self.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                process.wait()
-                raise self._failed("does not answer")
-            time.sleep(POLL_S)
+        try:
+            while not self.answers():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise self._failed("does not answer")
+                time.sleep(POLL_S)
+        except BaseException:  # Ctrl-C too: nobody else knows of the process yet
+            process.kill()
+            process.wait()
+            raise
         return ProcessId.of(process.pid)
 
     def answers(self) -> bool:

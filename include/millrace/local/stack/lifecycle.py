@@ -55,6 +55,18 @@ def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch
     """
     home.ensure()
     child = None if _supervised(home) else _spawn(home, until_pid)
+    try:
+        return _healthy(home, child, wait_s, watch)
+    except BaseException:  # Ctrl-C too: without a record, `down` does not find the supervisor
+        record = status(home)
+        if child is not None and (record is None or not record.running):
+            child.terminate()
+            child.wait()
+        raise
+
+
+def _healthy(home: Home, child: subprocess.Popen[bytes] | None, wait_s: float, watch: Watch | None) -> StackRecord:
+    """Return the record of the stack once all of it is healthy."""
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         record = status(home)
