@@ -62,8 +62,8 @@ def reconfigurations_asset(spec: PipelineSpec) -> Asset:
 
 
 def longest_change(spec: PipelineSpec) -> timedelta:
-    """Return how long a reconfiguration may take: stop and start, twice because of a possible rollback."""
-    return timedelta(seconds=2 * (spec.ready_deadline_s + spec.stop_deadline_s) + 60)
+    """Return how long a reconfiguration may take."""
+    return timedelta(seconds=spec.longest_change_s)
 
 
 def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None = None) -> list[str]:

@@ -377,6 +377,11 @@ class PipelineSpec(Strict):
             return self.admission.report_s
         return None if self.profile is None else self.profile.period_s
 
+    @property
+    def longest_change_s(self) -> float:
+        """How long a reconfiguration may take, seconds: stop and start, twice because of a possible rollback."""
+        return 2 * (self.ready_deadline_s + self.stop_deadline_s) + 60
+
     def first_deployment(self) -> Deployment:
         """Return the content of the pipeline's first version."""
         standby = frozenset() if self.fleet is None else self.fleet.standby

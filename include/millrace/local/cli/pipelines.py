@@ -65,6 +65,7 @@ def trigger(
     no_wait: bool,
 ) -> int:
     """Trigger a DAG of PIPELINE: launch it, evaluate it (adapt), or count its input streams (profile)."""
+    from millrace.local.stack.airflow_api import longest_run_s
     from millrace.pipelines.catalog import find
 
     spec = find(pipeline)
@@ -73,7 +74,8 @@ def trigger(
     if slots is not None or app is not None:
         app = spec.app_named(app).app if spec.apps else app
     options = {"--slots": slots, "--app": app, "--dry-run": dry_run, "--stop": stop, "--roll-back-to": roll_back_to}
-    code = _run(f"{what}_{pipeline}", conf_for(what, options), wait=not no_wait)
+    wait_s = None if no_wait else longest_run_s(spec, what)
+    code = _run(f"{what}_{pipeline}", conf_for(what, options), wait_s)
     if what == "launch" and spec.submit.is_external and not (code or no_wait):
         _print_next_step(spec)
     return code
@@ -111,8 +113,8 @@ def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
-    from millrace.local.stack.airflow_api import AirflowApi
+def _run(dag_id: str, conf: dict[str, Any], wait_s: float | None) -> int:
+    from millrace.local.stack.airflow_api import AirflowApi, StillRunningError
 
     api, console = AirflowApi.of(Home.from_env()), Console()
     if not api.has_dag(dag_id):
@@ -120,11 +122,15 @@ def _run(dag_id: str, conf: dict[str, Any], *, wait: bool) -> int:
         api.wait_for_dag(dag_id)
     run_id = api.trigger(dag_id, conf)
     page = f"{api.url}/dags/{dag_id}/runs/{run_id}"
-    if not wait:
+    if wait_s is None:
         console.print(f"{dag_id} was triggered: {page}", highlight=False, soft_wrap=True)
         return 0
-    with Console(stderr=True).status(f"{dag_id} is running ..."):
-        state = api.wait_for_run(dag_id, run_id)
+    try:
+        with Console(stderr=True).status(f"{dag_id} is running ..."):
+            state = api.wait_for_run(dag_id, run_id, wait_s)
+    except StillRunningError:
+        console.print(f"{dag_id} is still running: {page}", style="yellow", highlight=False, soft_wrap=True)
+        return 1
     colour = "green" if state == "success" else "red"
     console.print(f"[{colour}]{dag_id}: {state}[/{colour}]  {page}", highlight=False, soft_wrap=True)
     if state == "success":

@@ -27,7 +27,7 @@ from millrace.local.demo.timeline import read_timeline
 from millrace.local.feeds.feed import TRANSACTION
 from millrace.local.feeds.replay_clock import SCHEMA, Clock
 from millrace.local.stack import lifecycle
-from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.airflow_api import AirflowApi, longest_run_s
 from millrace.local.stack.services import addresses
 from millrace.local.stack.stack_record import StackRecord
 from millrace.model.errors import MillraceError
@@ -85,7 +85,8 @@ class Demo:
                 problem = _profile(view, api, reader, spec)
             if not self._keep:
                 view.step("Stopping every driver at a batch boundary")
-                api.wait_for_run(f"launch_{spec.name}", api.trigger(f"launch_{spec.name}", {"running": False}))
+                launch = f"launch_{spec.name}"
+                api.wait_for_run(launch, api.trigger(launch, {"running": False}), longest_run_s(spec, "launch"))
             held = self._conclude(view, spec, problem, ended)
             if self._keep:
                 cleaning.pop_all()
@@ -119,7 +120,7 @@ class Demo:
         scripts = len(spec.app_specs)
         plain = "a plain Spark script that does" if scripts == 1 else f"{scripts} plain Spark scripts that do"
         view.step(f"Triggering the DAG {launch}: it starts {plain} not import Millrace")
-        if api.wait_for_run(launch, api.trigger(launch)) != "success":
+        if api.wait_for_run(launch, api.trigger(launch), longest_run_s(spec, "launch")) != "success":
             log = self._env.home.logs / "drivers"
             raise MillraceError(launch, "failed", "a job that starts", f"Read the driver's log under {log}.")
         view.step("Every script is running; telemetry goes to Delta")

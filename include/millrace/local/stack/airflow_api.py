@@ -15,12 +15,21 @@ from millrace.local.stack.secrets import ADMIN
 from millrace.local.stack.services import airflow_url
 from millrace.model.errors import MillraceError
 from millrace.model.failure import reason_of
+from millrace.model.spec import PipelineSpec
 from millrace.places import IN_CHECKOUT
 
 ENDED = ("success", "failed")
 POLL_S = 0.3
+PROFILE_S = 3600.0
+"""Time limit of a run of the DAG ``profile``."""
+OTHER_TASKS_S = 360.0
+"""Time that tasks may take that start and stop no driver, with retries."""
 TOLD = "AirflowFailException"
 """Exception with which Millrace's tasks fail. Its text is written for users."""
+
+
+class StillRunningError(MillraceError):
+    """A run that has not ended in time; it continues."""
 
 
 class AirflowApi:
@@ -109,13 +118,13 @@ class AirflowApi:
             ``success`` or ``failed``.
 
         Raises:
-            MillraceError: It did not end in time.
+            StillRunningError: It did not end in time.
         """
         deadline = time.monotonic() + timeout_s
         while (state := str(self.run(dag_id, run_id)["state"])) not in ENDED:
             if time.monotonic() >= deadline:
-                remedy = "Read ./millrace logs scheduler."
-                raise MillraceError(f"{dag_id}/{run_id}", state, f"ended within {timeout_s:g} s", remedy)
+                remedy = "It continues. Read ./millrace logs scheduler."
+                raise StillRunningError(f"{dag_id}/{run_id}", state, f"ended within {timeout_s:g} s", remedy)
             time.sleep(POLL_S)
         return state
 
@@ -175,6 +184,16 @@ class AirflowApi:
                 raise MillraceError("airflow login", answer.status_code, "201", "The password is in var/secrets.")
             self._token = str(answer.json()["access_token"])
         return self._http.request(method, path, headers={"Authorization": f"Bearer {self._token}"}, **request)
+
+
+def longest_run_s(spec: PipelineSpec, kind: str) -> float:
+    """Return how long a run of a pipeline's DAG may take, with a retry of its tasks, seconds.
+
+    Args:
+        spec: The pipeline.
+        kind: Kind of the DAG: launch, adapt or profile.
+    """
+    return PROFILE_S if kind == "profile" else 2 * spec.longest_change_s + OTHER_TASKS_S
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -22,7 +22,7 @@ from millrace.local.cli.__main__ import millrace
 from millrace.local.cli.pipelines import conf_for
 from millrace.local.cli.status import pipeline_statuses
 from millrace.local.doctor.pipelines import circuit
-from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.airflow_api import AirflowApi, StillRunningError
 from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
@@ -308,7 +308,7 @@ class Airflow:
         assert dag_id in self.known, "got 404"
         return "r1"
 
-    def wait_for_run(self, dag_id: str, run_id: str) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float) -> str:
         return "failed"
 
     def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
@@ -325,3 +325,22 @@ def test_trigger_waits_for_a_new_dag_and_prints_why_its_run_failed(home: Path, m
     assert outcome.startswith("launch_delays: failed")
     assert reason == "script: got '/x.py'; allowed: an existing file. Create it or correct the path."
     assert "has not read" not in _call("trigger", "delays").output
+
+
+def test_trigger_waits_for_as_long_as_the_run_may_take(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    class Slow(Airflow):
+        def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float) -> str:
+            waited.append(timeout_s)
+            raise StillRunningError(f"{dag_id}/{run_id}", "running", f"ended within {timeout_s:g} s", "It continues.")
+
+    (home / "x.py").write_text("")
+    (home / "slow.yaml").write_text("name: slow\nscript: x.py\nready_deadline_s: 600\n")
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
+    monkeypatch.setattr(AirflowApi, "of", lambda home: Slow())
+    result = _call("trigger", "slow")
+    assert result.return_value == 1
+    assert "launch_slow is still running: http://airflow/dags/launch_slow/runs/r1" in result.output
+    (limit_s,) = waited
+    assert limit_s > 2 * (2 * (600 + 60) + 60)

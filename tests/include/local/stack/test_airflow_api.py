@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace.local.stack.airflow_api import AirflowApi
+from millrace.local.stack.airflow_api import AirflowApi, StillRunningError
 
 RUN = "/api/v2/dags/launch_p/dagRuns/r1/taskInstances"
 
@@ -28,6 +28,7 @@ def _log(kind: str, text: str) -> dict[str, Any]:
 
 ANSWERS = {
     "/api/v2/dags/launch_p": {"is_paused": False},
+    "/api/v2/dags/launch_p/dagRuns/r1": {"state": "running"},
     RUN: {
         "task_instances": [
             _task("reconcile", "failed", "2026-01-01T00:00:02Z"),
@@ -69,6 +70,11 @@ def api() -> Iterator[AirflowApi]:
 def test_failures_are_the_exceptions_of_failed_tasks_in_order(api: AirflowApi) -> None:
     told = ("slots: got 9; allowed: 1 to 4. Choose within the bounds.", "ValueError: first")
     assert api.failures("launch_p", "r1") == told
+
+
+def test_run_that_takes_longer_than_the_limit_still_runs(api: AirflowApi) -> None:
+    with pytest.raises(StillRunningError, match=r"launch_p/r1: got 'running'; allowed: ended within 0 s"):
+        api.wait_for_run("launch_p", "r1", 0.0)
 
 
 def test_has_dag_only_if_airflow_has_parsed_it(api: AirflowApi) -> None:
