@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import httpx
@@ -62,13 +61,22 @@ class AirflowApi:
             raise MillraceError("stack", "down", "up", "Run ./millrace up." if IN_CHECKOUT else elsewhere)
         return cls(airflow_url(record.ports), ADMIN, secrets.load(home).admin_password)
 
+    def get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Read anything that the interface has.
+
+        Args:
+            path: Path of the resource.
+            params: Parameters of the query.
+        """
+        return self._send("GET", path, params=params)
+
     def health(self) -> dict[str, Any]:
         """Read the health of Airflow's components."""
-        return self._send("GET", "/api/v2/monitor/health")
+        return self.get("/api/v2/monitor/health")
 
     def dag_ids(self) -> tuple[str, ...]:
         """List the DAGs that Airflow has parsed."""
-        return tuple(dag["dag_id"] for dag in self._send("GET", "/api/v2/dags", params={"limit": 1000})["dags"])
+        return tuple(dag["dag_id"] for dag in self.get("/api/v2/dags", {"limit": 1000})["dags"])
 
     def wait_for_dag(self, dag_id: str, timeout_s: float = 120.0) -> None:
         """Wait until a DAG has been parsed.
@@ -79,7 +87,7 @@ class AirflowApi:
         deadline = time.monotonic() + timeout_s
         while not self.has_dag(dag_id):
             if time.monotonic() >= deadline:
-                errors = self._send("GET", "/api/v2/importErrors")["import_errors"]
+                errors = self.get("/api/v2/importErrors")["import_errors"]
                 problems = "; ".join(f"{e['filename']}: {reason_of(e['stack_trace'])}" for e in errors)
                 known = ", ".join(self.dag_ids()) or "none"
                 raise MillraceError("dag", dag_id, known, problems or "Read ./millrace logs dag-processor.")
@@ -98,7 +106,7 @@ class AirflowApi:
         Raises:
             MillraceError: There is no such DAG, it is paused, or a parameter is not allowed.
         """
-        if self._send("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait without any visible reason
+        if self.get(f"/api/v2/dags/{dag_id}")["is_paused"]:  # the run would wait without any visible reason
             pipeline = dag_id.removeprefix("adapt_")
             remedy = "Unpause it in Airflow" if pipeline == dag_id else f"Run ./millrace resume {pipeline}"
             raise MillraceError(dag_id, "paused", "a DAG that is not paused", f"{remedy}, then try again.")
@@ -109,7 +117,7 @@ class AirflowApi:
 
     def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Read a run."""
-        return self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+        return self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
 
     def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 300.0) -> str:
         """Wait until a run has ended.
@@ -131,23 +139,13 @@ class AirflowApi:
     def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
         """Return why each failed task of a run failed, in order of their end; empty if no log says why."""
         tasks = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
-        failed = [task for task in self._send("GET", tasks)["task_instances"] if task["state"] == "failed"]
+        failed = [task for task in self.get(tasks)["task_instances"] if task["state"] == "failed"]
         failed.sort(key=lambda task: str(task["end_date"]))
         found = (self._failure(f"{tasks}/{task['task_id']}/logs/{task['try_number']}", task) for task in failed)
         return tuple(filter(None, found))
 
-    def failed_tasks(self, since: datetime) -> tuple[str, ...]:
-        """Return ``DAG.task`` of the task instances of all DAGs that have failed since a time, at most 1000 of them.
-
-        Args:
-            since: The time (UTC).
-        """
-        asked = {"state": "failed", "end_date_gte": since.isoformat(), "limit": 1000}
-        tasks = self._send("GET", "/api/v2/dags/~/dagRuns/~/taskInstances", params=asked)["task_instances"]
-        return tuple(f"{task['dag_id']}.{task['task_id']}" for task in tasks)
-
     def _failure(self, path: str, task: Mapping[str, Any]) -> str | None:
-        log = self._send("GET", path, params={"full_content": True, "map_index": task["map_index"]})["content"]
+        log = self.get(path, {"full_content": True, "map_index": task["map_index"]})["content"]
         raised = [error for line in log if isinstance(line, dict) for error in line.get("error_detail") or ()]
         if not raised:
             return None
