@@ -121,6 +121,8 @@ def _follow(path: Path) -> None:
     with path.open("rb") as log:
         log.seek(0, 2)
         while True:
+            if os.fstat(log.fileno()).st_size < log.tell():
+                log.seek(0)  # it was too large and started again
             if added := log.read():
                 click.echo(added.decode(errors="replace"), nl=False)
             else:

@@ -126,8 +126,8 @@ def attached(home: Home, watch: Watch | None = None) -> Iterator[StackRecord]:
 
 
 def log_files(home: Home) -> dict[str, Path]:
-    """List the components' logs by name."""
-    return {path.stem: path for path in sorted(home.logs.glob("*.log"))}
+    """List the logs of services, and then those of drivers, by name."""
+    return {path.stem: path for folder in (home.logs, home.logs / "drivers") for path in sorted(folder.glob("*.log"))}
 
 
 def tail(path: Path, lines: int) -> list[str]:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from millrace.local.cli import __main__ as cli
-from millrace.local.cli import bench, run_tests
+from millrace.local.cli import bench, run_tests, stack
 from millrace.local.stack import setup
 from millrace.places import REPO
 
@@ -69,6 +69,33 @@ def test_logs_when_the_name_is_unknown_then_names_the_known_ones(
     assert "scheduler" in capsys.readouterr().err
     assert cli.main(["logs", "scheduler", "-n", "2"]) == 0
     assert capsys.readouterr().out == "line 98\nline 99\n"
+
+
+def test_logs_shows_the_log_of_a_driver(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "logs" / "drivers").mkdir(parents=True)
+    (home / "logs" / "drivers" / "driver-orders-orders-3.log").write_text("one\ntwo\n")
+    assert cli.main(["logs", "driver-orders-orders-3", "-n", "1"]) == 0
+    assert capsys.readouterr().out == "two\n"
+    assert cli.main(["logs", "orders"]) == cli.BAD_INPUT
+    assert "driver-orders-orders-3" in capsys.readouterr().err
+
+
+def test_followed_log_is_shown_from_its_start_once_it_was_cut(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "logs").mkdir()
+    log = home / "logs" / "scheduler.log"
+    log.write_text("old line\n" * 10)
+    later = iter(["new line\n"])
+
+    def sleep(_seconds: float) -> None:
+        if (text := next(later, None)) is None:
+            raise KeyboardInterrupt
+        log.write_text(text)
+
+    monkeypatch.setattr(stack.time, "sleep", sleep)
+    assert cli.main(["logs", "scheduler", "-n", "1", "-f"]) == cli.INTERRUPTED
+    assert capsys.readouterr().out == "old line\nnew line\n"
 
 
 def test_status_when_the_stack_is_down_then_says_how_to_start_it(capsys: pytest.CaptureFixture[str]) -> None:
