@@ -91,7 +91,7 @@ def keep_days(what: str, default: int | None) -> int | None:
 
     Args:
         what: ``telemetry``, ``control``, ``mlflow``, ``airflow`` or ``logs``.
-        default: Days if the variable is not set.
+        default: Days if the variable is not set, or empty as in docker-compose.yaml.
 
     Raises:
         MillraceError: If it is neither a number >= 1 nor ``forever``.
@@ -100,8 +100,8 @@ def keep_days(what: str, default: int | None) -> int | None:
 
     variable = f"MILLRACE_KEEP_{what.upper()}_DAYS"
     days = os.environ.get(variable)
-    if days is None or default is None or days == "forever":
-        return default if days is None else None
+    if not days or default is None or days == "forever":
+        return None if days else default
     if not days.isdecimal() or int(days) < 1:
         raise MillraceError(variable, days, "a number of days from 1 on, or forever", "Correct it where it is set.")
     return int(days)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -80,6 +81,12 @@ def test_ports_are_published_on_loopback_only(compose: str, deployed: Path) -> N
     published = [port for service in services(compose, deployed).values() for port in service.get("ports", ())]
     assert published
     assert all(port.startswith(f"{LOOPBACK}:") for port in published)
+
+
+def test_airflow_gets_the_days_to_keep_data() -> None:
+    definition, page = ((REPO / name).read_text(encoding="utf-8") for name in ("docker-compose.yaml", "docs/lake.md"))
+    variables = set(re.findall(r"MILLRACE_KEEP_\w+", page))
+    assert len(variables) == 5 and all(f"{name}: ${{{name}:-}}\n" in definition for name in variables)
 
 
 def test_image_contains_neither_secrets_nor_runtime_files() -> None:

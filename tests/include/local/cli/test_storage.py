@@ -61,6 +61,14 @@ def test_storage_as_json(lake: Lake, capsys: pytest.CaptureFixture[str], monkeyp
     assert (apps["rows"], apps["files"], apps["keep_days"], apps["upkeep"]) == (6000, 4, 90, None)
 
 
+def test_empty_number_of_days_is_the_default(
+    lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_KEEP_TELEMETRY_DAYS", "")
+    assert cli.main(["status", "--storage", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["storage"]["tables"]["telemetry/apps"]["keep_days"] == 30
+
+
 def test_storage_without_a_lake_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--storage"]) == 0
     assert "The lake is empty." in capsys.readouterr().out
