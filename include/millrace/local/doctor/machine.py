@@ -23,7 +23,7 @@ from millrace.local.doctor.finding import Finding, ok, problem, warning
 from millrace.local.stack import java as jre
 from millrace.places import IN_CHECKOUT
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 VERSIONS = {"apache-airflow": ((3, 3), (4, 0)), "pyspark": ((4, 2), (4, 3))}
 """Lowest allowed version, and the first version that is too new; as in pyproject.toml."""
 LEAST_GIB, ENOUGH_GIB = 1.0, 5.0
@@ -33,10 +33,11 @@ CLOCK_TOLERANCE_S = 5.0
 
 
 def python() -> Finding:
-    """Check that this interpreter is new enough."""
+    """Check that Millrace supports this interpreter."""
     found = f"Python {platform.python_version()} in {sys.prefix}"
-    if sys.version_info < OLDEST_PYTHON:
-        return problem("python", f"{found} is too old.", "Install Python 3.11 or newer and run again.")
+    if not OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
+        wrong = "old" if sys.version_info[:2] < OLDEST_PYTHON else "new"
+        return problem("python", f"{found} is too {wrong}.", "Install Python 3.11 to 3.13 and run again.")
     return ok("python", f"{found}.")
 
 

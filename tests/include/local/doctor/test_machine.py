@@ -21,11 +21,14 @@ from tests.object_stores.place import Place
 from tests.s3.server import Bucket
 
 
-def test_python_when_too_old_then_says_which_version_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("bound", "version", "said"), [("OLDEST", (4, 0), "too old"), ("NEWEST", (3, 8), "too new")])
+def test_python_of_another_version_is_named_with_the_versions_that_are_supported(
+    monkeypatch: pytest.MonkeyPatch, bound: str, version: tuple[int, int], said: str
+) -> None:
     assert machine.python().level is Level.OK
-    monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
+    monkeypatch.setattr(machine, f"{bound}_PYTHON", version)
     found = machine.python()
-    assert found.level is Level.PROBLEM and "too old" in found.sentence and "Python 3.11" in found.remedy
+    assert found.level is Level.PROBLEM and said in found.sentence and "Python 3.11 to 3.13" in found.remedy
 
 
 @pytest.mark.parametrize(("name", "version"), [("apache-airflow", "2.10.4"), ("pyspark", "4.3.0")])
