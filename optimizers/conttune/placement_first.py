@@ -94,6 +94,8 @@ def _down(context: OperatorContext, step: ScalingStep, target: int, potential: P
 
 
 def _is_enough(context: OperatorContext, slots: int, share: float) -> bool:
+    if not context.is_known:  # almost empty batches: how evenly their rows are spread does not matter
+        return share > 0
     effective, _ = context.effective_at(slots)
     return share >= 1 or context.curve.sure_at(effective) * share >= context.demand.required_at(effective)
 

@@ -11,8 +11,9 @@ import pytest
 
 from millrace.model.decision import Memory, Proposal
 from millrace.model.objective import Bounds, Objective
+from millrace.model.placement import PotentialPlacement
 from millrace.model.signals import AppSignals
-from millrace.optimizers.conformance.builders import NOON, app_signals, deployment, observed, signals, target
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, observed, signals, target
 from millrace.optimizers.conttune.idle import EVALUATIONS, LONGER, is_idle
 from millrace.optimizers.registry import create
 from tests.optimizers.conttune.flow_cases import measured, outcome
@@ -25,13 +26,18 @@ def nearly_empty(slots: int, arrival: float = 0.4, **changes: Any) -> AppSignals
 
 
 def ask_often(
-    apps: Sequence[AppSignals], history: Any = None, bounds: Bounds | None = None, **options: Any
+    apps: Sequence[AppSignals],
+    history: Any = None,
+    bounds: Bounds | None = None,
+    potential: PotentialPlacement | None = None,
+    **options: Any,
 ) -> Proposal:
     """Evaluate once for each app, and return the last proposal."""
     memory: Memory = {}
     proposal: Proposal | None = None
     for number, app in enumerate(apps):
         seen = signals(app, observed(history or {}), bounds, until=NOON + timedelta(seconds=PERIOD_S * number))
+        seen = replace(seen, potential=potential)
         proposal, memory = create("flow", options).propose(seen, deployment(app.slots), memory)
     assert proposal is not None
     return proposal
@@ -53,6 +59,12 @@ def test_count_begins_again_after_a_step_and_after_a_batch_with_rows() -> None:
     assert outcome(ask_often([*stepped, nearly_empty(2)]), 2) == (1, "nearly_empty")
     fuller = [*[nearly_empty(4)] * 2, nearly_empty(4, empty_batches=4), *[nearly_empty(4)] * 2]
     assert outcome(ask_often(fuller), 4) == (4, "capacity_unknown")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.6, (2, "nearly_empty")), (0.0, (4, "cannot_balance"))])
+def test_state_that_cannot_be_spread_evenly_only_has_to_fit(share: float, expected: tuple[int, str]) -> None:
+    uneven = PotentialPlacement(APP, 4, 2, even_ratio=1.0, fewer=(share,), heaviest="partition 3 takes 2 s")
+    assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, potential=uneven), 4) == expected
 
 
 def test_slots_stay_within_the_bounds_and_in_whole_executors() -> None:
