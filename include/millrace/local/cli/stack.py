@@ -130,7 +130,7 @@ def _follow(path: Path) -> None:
 
 
 @click.command()
-@click.option("--days", type=float, help="Days to replay; fractions allowed. By default 0.5, for medallion 1.1.")
+@click.option("--days", type=float, help="Days to replay; fractions allowed. By default 0.54, for medallion 1.1.")
 @click.option("--day-s", default=400.0, show_default=True, help="Seconds per replayed day.")
 @click.option("--start-hour", type=int, help="Hour of the day to start at. By default 21, for medallion 20.")
 @click.option("--fold-days", default=16, show_default=True, help="Days of flights merged into one replayed day.")

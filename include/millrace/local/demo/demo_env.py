@@ -49,7 +49,7 @@ class Example:
     folder: Path | None = None
     topic: str | None = None
     start_hour: int = 21
-    days: float = 0.5
+    days: float = 0.54
 
 
 DELAYS = Example("delays")
