@@ -43,6 +43,8 @@ class Arrivals:
         Args:
             period_s: Length of a period, seconds.
         """
+        if not len(self.stream):
+            return self.stream, self.stream, self.rows
         since = int(self.before.min() // period_s)
         periods = int(self.time.max() // period_s) - since + 1
         begin, end = self.before / period_s - since, self.time / period_s - since
@@ -56,7 +58,7 @@ class Arrivals:
 
 def arrivals(rows: FleetRows) -> Arrivals:
     """Return what arrived from each report to the next."""
-    driver = rows.stream * (int(rows.run.max()) + 1) + rows.run
+    driver = rows.stream * (int(rows.run.max(initial=0)) + 1) + rows.run
     known = np.isfinite(rows.source_end)
     counts = (np.bincount(driver, weights=known) > 0)[driver]
     told = known | ~counts

@@ -35,7 +35,9 @@ LEAST_PERIODS = 2
 MS = 1000
 
 
-def in_slots(counts: StreamCounts, spec: PipelineSpec, rows: FleetRows, costs: StreamCosts, new: Bools) -> StreamCounts:
+def in_slots(
+    counts: StreamCounts, spec: PipelineSpec, rows: FleetRows, costs: StreamCosts | None, new: Bools
+) -> StreamCounts:
     """Return counts that also have the slots that rows and batches take.
 
     Every count of at least one row takes a slot-millisecond at least, as a stream without a load has no node.
@@ -44,16 +46,20 @@ def in_slots(counts: StreamCounts, spec: PipelineSpec, rows: FleetRows, costs: S
         counts: Counted rows.
         spec: The fleet.
         rows: Reports of its streams.
-        costs: Their costs.
+        costs: Their costs; None if no recent batch shows them. Then the load of streams with rows is unknown.
         new: Which streams have not reported yet, shape (S,): their load is the median of the others.
     """
     if spec.fleet is None or spec.admission is None:
         return counts
-    costs, shape = costs.of(counts.stream), (counts.periods, len(counts.stream))
+    shape = counts.periods, len(counts.stream)
     came, told = np.zeros(shape), np.zeros(shape, dtype=bool)
     at = np.array(counts.period, dtype=np.intp), np.array(counts.index, dtype=np.intp)
     came[at], told[at] = np.array(counts.rows, dtype=float), True  # None becomes NaN
-    load = came * costs.row_s + _batches(counts, rows) * costs.batch_s
+    if costs is None:
+        load = np.where(came > 1, np.nan, 0 * came)
+    else:
+        costs = costs.of(counts.stream)
+        load = came * costs.row_s + _batches(counts, rows) * costs.batch_s
     others = load[-1, ~new & np.isfinite(load[-1])]
     load[-1, new] = np.median(others) if len(others) else 0.0
     load = np.maximum(MS * load, came >= 1)

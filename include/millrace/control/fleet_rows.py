@@ -1,4 +1,4 @@
-"""What the streams of a fleet reported, whichever nodes ran them, as columns."""
+"""What the streams of a fleet reported, whichever nodes ran them, as columns, and when its nodes reported at all."""
 
 from __future__ import annotations
 
@@ -75,10 +75,27 @@ class FleetRows:
         return np.asarray(self.continues & np.r_[False, self.run[1:] == self.run[:-1]][: len(self.run)])
 
 
-def read_rows(spec: PipelineSpec, lake: Lake, since: datetime, now: datetime) -> FleetRows | None:
-    """Return what the streams of a fleet reported; None if they did not.
+def reported_periods(spec: PipelineSpec, lake: Lake, since: datetime, now: datetime, period_s: int) -> list[int]:
+    """Return the numbers of the periods in which a node of a fleet reported, from 1970-01-01 UTC on, the newest first.
 
-    Apps of the pipeline that are no node are left out: they may read what the fleet writes.
+    The heartbeat of a node counts: a fleet needs plans even if none of its streams reports.
+
+    Args:
+        spec: The fleet.
+        lake: The lake of its telemetry.
+        since: Oldest time that is read (UTC).
+        now: Newest time that is read (UTC).
+        period_s: Length of a period, seconds.
+    """
+    sql = f"""
+        select distinct floor(date_part('epoch', time) / {literal(period_s)}) as period
+        from batches where {_of_nodes(spec, since, now)}
+    """  # noqa: S608 - values pass through literal()
+    return sorted((int(row["period"]) for row in lake.rows(sql, BATCHES)), reverse=True)
+
+
+def read_rows(spec: PipelineSpec, lake: Lake, since: datetime, now: datetime) -> FleetRows:
+    """Return what the streams of a fleet reported.
 
     Args:
         spec: The fleet.
@@ -86,17 +103,26 @@ def read_rows(spec: PipelineSpec, lake: Lake, since: datetime, now: datetime) ->
         since: Oldest time that is read (UTC).
         now: Newest time that is read (UTC).
     """
-    nodes = ", ".join(map(literal, () if spec.fleet is None else spec.fleet.node_names))
     sql = f"""
         select query, app, generation, batch_id, slots, rows_in, source_end, backlog_rows, trigger_s, operators,
             date_part('epoch', time) as at, durations_ms['triggerExecution'] as took_ms,
             durations_ms[{literal(RUNNING)}] as running_ms
-        from batches where pipeline = {literal(spec.name)} and app in ({nodes})
-            and time >= {literal(since)} and time <= {literal(now)}
-            and query is not null and query <> {literal(HEARTBEAT)}
+        from batches where {_of_nodes(spec, since, now)} and query is not null and query <> {literal(HEARTBEAT)}
     """  # noqa: S608 - values pass through literal()
     table = lake.query(sql, BATCHES)
-    return _rows(table, spec.objective.max_lag_s / 2) if table.num_rows else None
+    return _rows(table, spec.objective.max_lag_s / 2) if table.num_rows else _no_rows()
+
+
+def _of_nodes(spec: PipelineSpec, since: datetime, now: datetime) -> str:
+    """Return the condition for rows of a fleet's nodes; other apps of the pipeline may read what the fleet writes."""
+    nodes = ", ".join(map(literal, () if spec.fleet is None else spec.fleet.node_names))
+    of_nodes = f"pipeline = {literal(spec.name)} and app in ({nodes})"
+    return f"{of_nodes} and time >= {literal(since)} and time <= {literal(now)}"
+
+
+def _no_rows() -> FleetRows:
+    no, none = np.zeros(0, dtype=np.intp), np.zeros(0)
+    return FleetRows((), no, no, no, none, none, none, none, none, none, none, none, none, none)
 
 
 def _rows(table: pa.Table, elastic_s: float) -> FleetRows:

@@ -14,7 +14,7 @@ from millrace.control.batch_history import HISTORY
 from millrace.control.fleet_arrivals import arrivals
 from millrace.control.fleet_costs import learned_costs
 from millrace.control.fleet_load import in_slots, places, waiting, whole
-from millrace.control.fleet_rows import BATCHES, Bools, FleetRows, Floats, Ints, read_rows
+from millrace.control.fleet_rows import BATCHES, Bools, FleetRows, Floats, Ints, read_rows, reported_periods
 from millrace.control.profile_signals import span, taken_in
 from millrace.fleet.discovery import Found, discover
 from millrace.fleet.topics import list_topics
@@ -26,6 +26,8 @@ BEFORE = timedelta(minutes=10)
 """How long before a period rows are read: a row shows what arrived since the one before it."""
 LONGEST = timedelta(hours=2)
 """Time ago from which periods are left out, if it is more than a few of them: hundreds of streams report often."""
+LONGEST_WAIT = timedelta(minutes=15)
+"""Longest time from the first report of a node for which the first plan waits for streams that have not reported."""
 
 
 def found_streams(spec: PipelineSpec) -> Found:
@@ -54,9 +56,9 @@ def fleet_counts(
     """Return the rows that arrived at each stream in the periods that are over, whichever node ran it.
 
     If the spec does not say how many rows a node takes, the slots that they take are added. Every stream that exists
-    counts as one row at least, so one without rows keeps its node. In periods in which a stream did not report, its
-    rows are None: its batch runs long, it fails, or its node has died. Periods that are :data:`LONGEST` ago are left
-    out.
+    counts as one row at least, so one without rows keeps its node, and a new one gets a node. In periods in which a
+    stream did not report, its rows are None: its batch runs long, it fails, or its node has died. Periods that are
+    :data:`LONGEST` ago are left out.
 
     Args:
         spec: The fleet.
@@ -65,8 +67,9 @@ def fleet_counts(
         now: The present (UTC).
 
     Returns:
-        The counts; None if no new period is over, nothing shows yet what a stream costs, or, before the first plan,
-        most streams have not reported through a whole period: a first report shows no arrival.
+        The counts; None if no new period is over, or if a batch runs and no other one shows what streams cost. Also
+        None before the first plan while most streams have not reported through a whole period, for up to
+        ``ready_deadline_s``: a first report shows no arrival.
     """
     period_s, wanted, lake = spec.stream_period_s, spec.admission, tables.lake
     committed = lake.committed_at(BATCHES)
@@ -75,29 +78,31 @@ def fleet_counts(
     version, known, period = lake.version(BATCHES), taken_in(spec, tables), timedelta(seconds=period_s)
     begun = now - min(period * (wanted.periods + wanted.unfinished), max(LONGEST, 4 * period))
     begun = begun if known is None else max(begun, known)
-    rows = read_rows(spec, lake, min(begun - BEFORE, now - HISTORY), now)
-    if rows is None:
-        return None
-    arrived = arrivals(rows)
-    stream, number, came = arrived.by_period(period_s)
-    reported = np.unique(arrived.time[arrived.time >= begun.timestamp()] // period_s).astype(int)[::-1]
-    first, end = span(wanted, reported[: wanted.periods + wanted.unfinished].tolist(), known, period_s)
+    read_since = min(begun - BEFORE, now - HISTORY)
+    reported = reported_periods(spec, lake, read_since, now, period_s)
+    recent = [at for at in reported if at >= begun.timestamp() // period_s]
+    first, end = span(wanted, recent[: wanted.periods + wanted.unfinished], known, period_s)
     if first >= end:
         return None
+    rows = read_rows(spec, lake, read_since, now)
+    arrived = arrivals(rows)
+    stream, number, came = arrived.by_period(period_s)
     since, until = (datetime.fromtimestamp(at * period_s, UTC) for at in (first, end))
     found = StreamCounts(version, since, until, period_s, (), (), (), (), fleet=True)
     here = (number >= first) & (number < end)
     cells = stream[here], number[here] - first, came[here]
     found, exists, heard = _of_all(found, found_streams(spec).streams, rows, cells)
-    if known is None and exists.any() and np.median(heard[exists]) > found.periods - 1:
+    patience_s = min(spec.ready_deadline_s, LONGEST_WAIT.total_seconds())
+    is_early = known is None and now.timestamp() - reported[-1] * period_s < patience_s
+    if is_early and exists.any() and np.median(heard[exists]) > found.periods - 1:
         return None
     if wanted.capacity is not None:
         return replace(found, waiting=waiting(found, rows, arrived, None))
     costs = learned_costs(rows, now)
-    if costs is None:
+    if costs is None and (rows.running_s[rows.time >= until.timestamp() - period_s] > 0).any():
         return None
-    new = exists & np.isinf(heard)
-    return replace(in_slots(found, spec, rows, costs, new), waiting=waiting(found, rows, arrived, costs))
+    late: Mapping[str, int] = {} if costs is None else waiting(found, rows, arrived, costs)
+    return replace(in_slots(found, spec, rows, costs, exists & np.isinf(heard)), waiting=late)
 
 
 def _of_all(

@@ -32,8 +32,7 @@ def lake(tmp_path: Path) -> Lake:
 def known(lake: Lake, minutes: float = 10) -> StreamCosts | None:
     """What is known so many minutes after the start."""
     now = START + timedelta(minutes=minutes)
-    rows = read_rows(fleet_spec(), lake, START, now)
-    return None if rows is None else learned_costs(rows, now)
+    return learned_costs(read_rows(fleet_spec(), lake, START, now), now)
 
 
 def learned(lake: Lake, rows: Iterable[BatchMetrics]) -> StreamCosts:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.control.fleet_rows import HEARTBEAT
 from millrace.control.fleet_streams import fleet_counts
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.memories import MemoryStore
@@ -156,13 +157,30 @@ def test_load_of_a_stream_whose_node_has_died_is_not_known(lake: Lake) -> None:
     assert None not in slots(counts, "a")
 
 
-def test_without_any_cost_there_is_nothing_to_plan(lake: Lake) -> None:
-    rows = [replace(row, durations_ms={}, rows_in=0) for row in Node([stream()]).run(60)]
-    lake.append("telemetry/batches", [batch_row(row) for row in rows])
-    tables, now = ControlTables(lake), START + at(60)
-    assert fleet_counts(fleet_spec("a"), tables, None, now) is None
-    counts = fleet_counts(fleet_spec("a", capacity=100), tables, None, now)
-    assert counts is not None and (counts.unit, counts.slot_ms, counts.slots) == (LoadUnit.ROWS, (), 0)
+def test_without_any_cost_loads_with_rows_are_unknown_and_others_the_least(lake: Lake) -> None:
+    """After 30 minutes without a batch, new streams are still admitted."""
+    rows = [replace(row, durations_ms={}, rows_in=0) for row in Node([stream("a"), stream("idle")]).run(60)]
+    rows = [replace(row, source_end=0, backlog_rows=0) if row.query == "idle" else row for row in rows]
+    counts = told(lake, rows, "new", until_s=60)
+    assert (counts.unit, counts.slots, waits(counts)) == (LoadUnit.SLOTS, 2, {})
+    assert slots(counts, "a")[-1] is None
+    assert slots(counts, "idle")[-1] == slots(counts, "new")[-1] == 1 / 1000 / PERIOD_S
+    in_rows = fleet_counts(fleet_spec("a", capacity=100), ControlTables(lake), None, START + at(60))
+    assert in_rows is not None and (in_rows.unit, in_rows.slot_ms, in_rows.slots) == (LoadUnit.ROWS, (), 0)
+
+
+def test_while_the_first_batch_of_all_runs_there_is_nothing_to_plan(lake: Lake) -> None:
+    first = Node([stream()]).run(20)[0]
+    marks = [
+        replace(first, time=START + at(n), batch_id=-1, rows_in=0, durations_ms={RUNNING: 1000 * n})
+        for n in range(10, 180, 5)
+    ]
+    lake.append("telemetry/batches", [batch_row(mark) for mark in marks])
+    tables, spec = ControlTables(lake), fleet_spec("a")
+    assert fleet_counts(spec, tables, None, START + at(180)) is None
+    heartbeats = [replace(first, query=HEARTBEAT, time=START + at(n), durations_ms={}) for n in range(180, 240, 10)]
+    lake.append("telemetry/batches", [batch_row(beat) for beat in heartbeats])
+    assert fleet_counts(spec, tables, None, START + at(240)) is not None, "its node has died"
 
 
 def test_later_evaluations_count_only_what_is_new(lake: Lake) -> None:

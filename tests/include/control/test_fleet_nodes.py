@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from millrace.control.fleet_nodes import RETRY, down_nodes
+from millrace.control.fleet_rows import HEARTBEAT
+from millrace.control.fleet_streams import fleet_counts
 from millrace.control.launch import launch
 from millrace.control.messages import explain_change
 from millrace.control.proposals import Proposals
@@ -19,6 +21,8 @@ from millrace.model.decision import RESTART, Action, Outcome, Reconfiguration
 from millrace.model.deployment import Change
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
+from millrace.optimizers.conformance.builders import app_signals, signals
+from millrace.optimizers.registry import Role, create
 
 PATIENCE = timedelta(seconds=60)
 
@@ -57,6 +61,34 @@ def test_node_is_down_if_it_is_needed_and_silent_for_longer_than_it_may_take_to_
     moved = tables.deployments.committed_at("ingest", 2)
     assert moved is not None and moved < late
     assert down_nodes(spec, tables, (), moved + PATIENCE / 2) == (), "node2 may still start"
+
+
+def test_streams_leave_a_node_that_has_died_though_no_stream_reports(spec: PipelineSpec, tables: ControlTables) -> None:
+    first = launch(spec, tables)
+    current = tables.deployments.commit(replace(first, ingest={"a": 0, "b": 0}), first.version)
+    made = tables.deployments.committed_at("ingest", current.version)
+    assert made is not None
+    seen = [
+        BatchMetrics(
+            "ingest", "node0", stream, made + timedelta(seconds=5 * n), 1, 0, n, 2, 10,
+            durations_ms={"triggerExecution": 500}, source_end=50 * n,
+        )
+        for n in range(12)
+        for stream in "ab"
+    ]  # fmt: skip
+    beats = [
+        BatchMetrics("ingest", "node1", HEARTBEAT, made + timedelta(seconds=10 * n), 1, 0, n, 2, 0) for n in range(25)
+    ]
+    tables.lake.append("telemetry/batches", [batch_row(row) for row in (*seen, *beats)])
+    planned = {"until": (made + timedelta(seconds=60)).isoformat()}
+    tables.memories.record("ingest", "drfm", "decision", made, planned)
+    now = made + timedelta(seconds=245)
+    counts, down = fleet_counts(spec, tables, None, now), down_nodes(spec, tables, (), now)
+    assert down == ("node0",) and counts is not None and counts.rows[-2:] == (None, None)
+    optimizer = create("drfm", dict(spec.admission_options or {}), Role.ADMISSION)
+    looked = replace(signals(app_signals(2, 10.0, None)), streams=replace(counts, down=down))
+    plan = optimizer.propose(looked, current, {})[0].admission
+    assert plan is not None and (plan.rescued, set(plan.after)) == (2, {1})
 
 
 def test_node_whose_start_failed_is_left_alone_for_a_while(spec: PipelineSpec, tables: ControlTables) -> None:

@@ -19,6 +19,7 @@ from millrace.model.admission import StreamCounts
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
 from millrace.optimizers.conformance.builders import app_signals, signals
+from millrace.optimizers.registry import Role, create
 from tests.include.control.synthetic import START
 
 
@@ -184,3 +185,34 @@ def test_first_plan_waits_until_most_streams_have_reported_through_a_period(
     assert fleet_counts(spec, tables, None, now) is None
     saw(tables, "b", 3, 800, 0)
     assert fleet_counts(spec, tables, None, now) is not None
+
+
+def test_first_plan_does_not_wait_forever_for_streams_that_fail(tmp_path: Path, tables: ControlTables) -> None:
+    spec = fleet(tmp_path, "a", "b", "c", "d")
+    for number in range(15):
+        for stream in "ab":
+            saw(tables, stream, 2 + 10 * number, 30 * number, number)
+    assert fleet_counts(spec, tables, None, START + timedelta(seconds=65)) is None
+    late = START + timedelta(seconds=spec.ready_deadline_s + 25)
+    counts = fleet_counts(spec, tables, None, late)
+    assert counts is not None and counts.stream == ("a", "b", "c", "d")
+    last = counts.periods - 1
+    assert [rows(counts)[stream, last] for stream in counts.stream] == [30, 30, 1, 1]
+
+
+def test_stream_that_appears_in_a_fleet_without_streams_is_admitted(tmp_path: Path, tables: ControlTables) -> None:
+    """Only heartbeats report."""
+    spec = fleet(tmp_path)
+    (tmp_path / "ingest.py").touch()
+    current = launch(spec, tables)
+    assert current.ingest == {}
+    (tmp_path / "in" / "new").mkdir(parents=True)
+    (tmp_path / "in" / "new" / "part.json").touch()
+    for number in range(20):
+        saw(tables, HEARTBEAT, 2 + 10 * number, 0, number)
+    counts = fleet_counts(spec, tables, None, START + timedelta(seconds=195))
+    assert counts is not None and rows(counts) == {("new", counts.periods - 1): 1}
+    optimizer = create("drfm", dict(spec.admission_options or {}), Role.ADMISSION)
+    seen = replace(signals(app_signals(2, 10.0, None)), streams=counts)
+    plan = optimizer.propose(seen, current, {})[0].admission
+    assert plan is not None and (plan.stream, plan.admitted) == (("new",), 1)
