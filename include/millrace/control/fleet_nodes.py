@@ -27,6 +27,7 @@ def down_nodes(
 
     A node that has to run is down if it has not reported for ``ready_deadline_s``, which is also how long it may take
     to start. Another one is down for a while after a start that failed: otherwise a plan would try it again at once.
+    A node that the newest Deployment does not have, because a change of the spec was not taken over, is down too.
 
     Args:
         spec: The fleet.
@@ -42,7 +43,9 @@ def down_nodes(
     reported = _reported(tables.lake, spec.name, now - patience)
     down = []
     for app in spec.fleet.node_names:
-        if current.wanted(app):
+        if app not in current.apps:
+            silent = True
+        elif current.wanted(app):
             begun = _wanted_since(app, versions)
             silent = app not in reported and (begun is None or begun < now - patience)
         else:

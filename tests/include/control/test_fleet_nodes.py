@@ -102,6 +102,14 @@ def test_node_whose_start_failed_is_left_alone_for_a_while(spec: PipelineSpec, t
     assert "node2" not in down_nodes(spec, tables, (failed,), now + 2 * RETRY)
 
 
+def test_nodes_that_the_deployment_does_not_have_are_down(spec: PipelineSpec, tables: ControlTables) -> None:
+    current = launch(spec, tables)
+    fewer = {name: app for name, app in current.apps.items() if name != "node2"}
+    tables.deployments.commit(replace(current, apps=fewer), current.version)
+    now = tables.deployments.committed_at("ingest", 2)
+    assert now is not None and down_nodes(spec, tables, (), now) == ("node2",)
+
+
 def test_moves_of_a_fleet_are_told_as_moves_between_nodes(spec: PipelineSpec, tables: ControlTables) -> None:
     current = launch(spec, tables)
     moved = (Change("node1", "ingest", 0, 1, stream="a"), Change("node0", "ingest", 1, -1, stream="b"))
