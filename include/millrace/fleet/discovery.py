@@ -34,6 +34,8 @@ class Found:
 def discover(source: Mapping[str, Any], base: Path, list_topics: Callable[[], Iterable[str]] | None = None) -> Found:
     """Return the streams that the spec's ``fleet.streams`` describes now.
 
+    A name that is not UTF-8 is a problem, not a stream: nothing could store it.
+
     Args:
         source: One of ``{folders: PATTERN}``, ``{topics: REGEX}``, ``{list: NAMES}`` and ``{file: PATH}``. A folder's
             stream is named by its path below the part of the pattern that has no wildcard.
@@ -43,6 +45,19 @@ def discover(source: Mapping[str, Any], base: Path, list_topics: Callable[[], It
     Raises:
         MillraceError: If the description is wrong, or what it names cannot be read.
     """
+    found = _found(source, base, list_topics)
+    wrong = [name for name in found.streams if _printable(name) != name]
+    unnamed = (f"Stream {name} is left out because its name is not UTF-8: rename it." for name in wrong)
+    streams = tuple(name for name in found.streams if name not in wrong)
+    return Found(streams, tuple(map(_printable, (*found.problems, *unnamed))))
+
+
+def _printable(text: str) -> str:
+    """Return a text with the bytes that are not UTF-8, which Python reads as lone surrogates, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _found(source: Mapping[str, Any], base: Path, list_topics: Callable[[], Iterable[str]] | None) -> Found:
     if len(source) != 1 or (kind := next(iter(source))) not in KINDS:
         allowed = "exactly one of " + ", ".join(KINDS)
         raise MillraceError("fleet.streams", ", ".join(map(str, source)) or "nothing", allowed, "Keep one of them.")
@@ -57,10 +72,10 @@ def discover(source: Mapping[str, Any], base: Path, list_topics: Callable[[], It
 
 
 def _listed(names: Any, key: str) -> Found:
-    wrong = next((name for name in names if not isinstance(name, str) or not name), None) if names else None
-    if not isinstance(names, list | tuple) or wrong is not None:
-        given = names if wrong is None else wrong
-        raise MillraceError(key, given, "a list of names as text", "Put numbers and dates in quotes.")
+    is_list = isinstance(names, list | tuple)
+    wrong = [name for name in names if not isinstance(name, str) or not name] if is_list else [names]
+    if wrong:
+        raise MillraceError(key, wrong[0], "a list of names as text", "Put numbers and dates in quotes.")
     twice = sorted({name for name in names if names.count(name) > 1})
     return Found(tuple(sorted(set(names))), tuple(f"Stream {name} is listed more than once." for name in twice))
 
@@ -86,9 +101,11 @@ def _folders(pattern: str, base: Path) -> Found:
     root, streams, problems = Path(*parts[:fixed]), [], []
     for folder in sorted(root.glob(str(Path(*parts[fixed:])))):
         name = folder.relative_to(root).as_posix()
-        if not folder.is_dir() or name.startswith(".") or "/." in name:
+        if name.startswith(".") or "/." in name:
             continue
         try:
+            if not folder.is_dir():
+                continue
             if _has_data(folder):
                 streams.append(name)
             else:

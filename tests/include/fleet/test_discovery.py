@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -25,6 +26,41 @@ def test_folders_with_tables_or_files_are_streams(tmp_path: Path) -> None:
     assert discover({"folders": "f*"}, tmp_path).streams == ("files",)
     assert discover({"folders": "*/day=*"}, tmp_path).streams == ("parts/day=1",)
     assert discover({"folders": "x*"}, tmp_path).problems == ("No folder matches x*.",)
+
+
+def test_name_that_is_not_utf_8_is_a_problem_and_no_stream(tmp_path: Path) -> None:
+    """Python reads such a byte as a lone surrogate, which JSON cannot hold."""
+    for name in (b"caf\xe9", b"empty\xe9", b"good"):
+        (tmp_path / os.fsdecode(name)).mkdir()
+        if name != b"empty\xe9":
+            (tmp_path / os.fsdecode(name) / "part.json").touch()
+    found = discover({"folders": f"{tmp_path}/*"}, Path("/"))
+    assert found.streams == ("good",)
+    assert any("caf\\udce9 is left out because its name is not UTF-8" in problem for problem in found.problems)
+    assert len(found.problems) == 2 and all(problem.encode() for problem in found.problems)
+
+
+def test_folder_that_may_not_be_looked_at_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("good", "locked"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "part.json").touch()
+    is_dir = Path.is_dir
+
+    def refused(path: Path) -> bool:
+        if path.name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    found = discover({"folders": f"{tmp_path}/*"}, Path("/"))
+    assert found == Found(("good",), (f"{tmp_path}/locked cannot be read: Permission denied.",))
+
+
+@pytest.mark.parametrize("content", ["5", "true", "a: b"])
+def test_file_without_a_list_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "streams.yaml").write_text(content)
+    with pytest.raises(MillraceError, match="a list of names as text"):
+        discover({"file": "streams.yaml"}, tmp_path)
 
 
 def test_list_and_file_name_streams(tmp_path: Path) -> None:
@@ -54,6 +90,7 @@ def test_topics_match_the_whole_name() -> None:
         ({"list": "a"}, "names as text"),
         ({"list": [""]}, "names as text"),
         ({"list": None}, "names as text"),
+        ({"list": ["a", None]}, "names as text"),
         ({"folders": ""}, "allowed: text"),
         ({"folders": "s3://b/*"}, "folders on this machine"),
         ({"topics": "("}, "a regular expression"),
