@@ -66,9 +66,9 @@ def _run(spark: Any, function: StreamFunction, settings: NodeSettings, driver: D
     def report(version: int, told: tuple[status.StreamStatus, ...]) -> None:
         status.write(run_dir, pipeline, app, status.NodeStatus(generation, version, told))
 
-    waiting = partial(status.waiting, run_dir, pipeline)
+    others = partial(status.phases, run_dir, pipeline)
     heartbeat = keep_ready(spark, app_dir(run_dir, pipeline, app) / "heartbeat")  # waits for the app's lock
-    Node(spark, function, settings, streams, report, waiting, heartbeat).run()
+    Node(spark, function, settings, streams, report, others, heartbeat).run()
     if (error := heartbeat.exception()) is not None:
         raise error
     raise Closed(0)  # a stream that failed is no reason for the driver to fail

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,8 @@ class Node:
         settings: The node's settings.
         assigned: Returns the streams that the node has to run.
         report: Takes the version of their assignment and the state of the streams, whenever these have changed.
-        waiting: Returns which streams another node could start at once, by its app and the version that it must have
-            read. A stream that is assigned to another node runs on here until that node waits for it.
+        others: Returns the phases of another node's streams, by its app and the version that it must have read. A
+            stream that is assigned to another node runs on here until that node waits for it.
         heartbeat: A query that ends only when the driver is asked to stop; the node ends with it.
     """
 
@@ -54,10 +54,10 @@ class Node:
         settings: NodeSettings,
         assigned: Callable[[], Assignment],
         report: Callable[[int, tuple[StreamStatus, ...]], None] = lambda version, streams: None,
-        waiting: Callable[[str, int], frozenset[str]] = lambda app, version: frozenset(),
+        others: Callable[[str, int], Mapping[str, Phase]] = lambda app, version: {},
         heartbeat: Any = None,
     ) -> None:
-        self._settings, self._read, self._report, self._waiting = settings, assigned, report, waiting
+        self._settings, self._read, self._report, self._others = settings, assigned, report, others
         self._queries, self._streams = StreamQueries(spark, function, settings), Streams(settings.most_starts)
         self._heartbeat, self._heartbeat_id = heartbeat, "" if heartbeat is None else str(heartbeat.id)
         self._outcomes: SimpleQueue[Callable[[float], None]] = SimpleQueue()
@@ -102,10 +102,11 @@ class Node:
         kept: set[str] = set()
         for app, streams in self._streams.leaving(self._assignment.elsewhere).items():
             try:
-                kept |= streams - self._waiting(app, self._assignment.version)
+                there = self._others(app, self._assignment.version)
             except MillraceError as error:
                 LOG.warning("Streams that move to %s run on here: %s", app, error)
-                kept |= streams
+                there = {}
+            kept |= {name for name in streams if self._streams.stays(name, there.get(name))}
         return frozenset(kept)
 
     def _spawn(self, act: Callable[[str], None], name: str) -> None:

@@ -8,6 +8,7 @@ batches anyway.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -96,8 +97,8 @@ def read(run_dir: Path, pipeline: str, app: str) -> NodeStatus | None:
     return None
 
 
-def waiting(run_dir: Path, pipeline: str, app: str, version: int) -> frozenset[str]:
-    """Return the streams that a node could start at once if another one let go of them.
+def phases(run_dir: Path, pipeline: str, app: str, version: int) -> Mapping[str, Phase]:
+    """Return the phase of each stream of a node; empty if the node is not alive or has not read a version yet.
 
     Args:
         run_dir: Folder of the drivers' records.
@@ -110,8 +111,8 @@ def waiting(run_dir: Path, pipeline: str, app: str, version: int) -> frozenset[s
     """
     told = read(run_dir, pipeline, app)
     if told is None or told.version < version:
-        return frozenset()
+        return {}
     python = python_driver(driver_records.read(run_dir, pipeline, app, told.generation))
     if python is None or not python.alive():
-        return frozenset()
-    return frozenset(stream.stream for stream in told.streams if stream.phase is Phase.BLOCKED)
+        return {}
+    return {stream.stream: stream.phase for stream in told.streams}

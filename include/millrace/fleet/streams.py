@@ -91,16 +91,29 @@ class Streams:
         return name in self._assigned
 
     def leaving(self, elsewhere: Mapping[str, str]) -> Mapping[str, set[str]]:
-        """Return the streams that run here but are another node's, by that node.
+        """Return the streams that run or have to run here but are another node's now, by that node.
 
         Args:
             elsewhere: The node of each stream of other nodes.
         """
         found: dict[str, set[str]] = {}
         for stream in self:
-            if stream.live and stream.phase is not Phase.STOPPING and stream.name in elsewhere:
+            is_here = stream.live or self.wanted(stream.name)
+            if is_here and stream.phase is not Phase.STOPPING and stream.name in elsewhere:
                 found.setdefault(elsewhere[stream.name], set()).add(stream.name)
         return found
+
+    def stays(self, name: str, there: Phase | None) -> bool:
+        """Return whether a stream of another node is still kept running here.
+
+        While it runs, it stays until the other node waits for its lock. If its query has ended, it is started again
+        here until the other node has it, as that node may not be able to start.
+
+        Args:
+            name: One of :meth:`leaving`.
+            there: Its phase on the other node; None if that node does not have it yet.
+        """
+        return there is not Phase.BLOCKED if self[name].live else there is None
 
     def plan(self, assigned: Collection[str], now: float) -> Plan:
         """Take over an assignment and return what is due; each step is returned once."""

@@ -79,22 +79,22 @@ def test_status_is_read_as_written_and_says_what_is_wrong(tmp_path: Path) -> Non
     ]
 
 
-def test_only_streams_of_a_live_node_that_knows_the_version_wait_to_be_taken_over(tmp_path: Path) -> None:
+def test_only_a_live_node_that_knows_the_version_has_streams(tmp_path: Path) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     process = this_process()
     driver = DriverRecord("p", "node1", 3, 7, 2, process.pid, process.started, DriverState.RUNNING, at)
     driver = replace(driver, boot_id=process.boot_id, start_ticks=process.start_ticks)
     told = (StreamStatus("a", Phase.BLOCKED, at), StreamStatus("b", Phase.STARTING, at))
-    assert status.waiting(tmp_path, "p", "node1", 7) == frozenset()
+    assert status.phases(tmp_path, "p", "node1", 7) == {}
     status.write(tmp_path, "p", "node1", NodeStatus(3, 7, told))
-    assert status.waiting(tmp_path, "p", "node1", 7) == frozenset(), "no driver has written a record"
+    assert status.phases(tmp_path, "p", "node1", 7) == {}, "no driver has written a record"
     driver_records.write(tmp_path, driver)
-    assert status.waiting(tmp_path, "p", "node1", 7) == frozenset("a")
-    assert status.waiting(tmp_path, "p", "node1", 8) == frozenset()
+    assert status.phases(tmp_path, "p", "node1", 7) == {"a": Phase.BLOCKED, "b": Phase.STARTING}
+    assert status.phases(tmp_path, "p", "node1", 8) == {}
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
     driver_records.write(tmp_path, replace(driver, pid=ended.pid))
-    assert status.waiting(tmp_path, "p", "node1", 7) == frozenset()
+    assert status.phases(tmp_path, "p", "node1", 7) == {}
 
 
 class FreeJvm:

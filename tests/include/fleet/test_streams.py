@@ -33,11 +33,14 @@ class Fleet:
     def step(self, node: int) -> None:
         """Read the newest Deployment and act on it; until then, a node acts on an older one."""
         assigned = {name for name, at in self.deployed.items() if at == node}
-        leaving = self.nodes[node].leaving({name: str(at) for name, at in self.deployed.items() if at != node})
-        kept = {name for at, names in leaving.items() for name in names - self.blocked(int(at))}
-        plan = self.nodes[node].plan(assigned | kept, self.now)
-        taken = self.blocked(1 - node)
+        streams, there = self.nodes[node], {stream.name: stream.phase for stream in self.nodes[1 - node]}
+        leaving = streams.leaving({name: str(at) for name, at in self.deployed.items() if at != node})
+        kept = {name for names in leaving.values() for name in names if streams.stays(name, there.get(name))}
+        here = {stream.name for stream in streams if streams.wanted(stream.name) and stream.name in self.deployed}
+        plan = streams.plan(assigned | kept, self.now)
+        taken = {name for name, phase in there.items() if phase is Phase.BLOCKED}
         assert all(name in taken or name not in self.deployed for name in plan.stops), "stopped too early"
+        assert here <= there.keys() | {stream.name for stream in streams}, "no node has it any more"
         for name in plan.starts:
             assert name not in self.attempts[node] and self.locks.get(name) != node, "started twice"
             self.attempts[node].add(name)
@@ -48,9 +51,6 @@ class Fleet:
             if stream.phase is Phase.BLOCKED and stream.name not in self.locks:
                 self.nodes[node].unblocked(stream.name, self.now)
                 self.attempts[node].add(stream.name)
-
-    def blocked(self, node: int) -> set[str]:
-        return {stream.name for stream in self.nodes[node] if stream.phase is Phase.BLOCKED}
 
     def attempt(self, node: int, name: str, *, fails: bool = False) -> None:
         """End an attempt to start a stream."""
@@ -174,3 +174,21 @@ def test_waiting_for_a_lock_is_no_failure_and_takes_no_others_turn() -> None:
     streams.blocked("a", "p/node2 (pid 8)", 5.0)
     stream = streams["a"]
     assert (stream.phase, stream.since, stream.holder, stream.failures) == (Phase.BLOCKED, 0.0, "p/node2 (pid 8)", 0)
+
+
+def test_stream_that_waits_to_move_starts_again_while_the_other_node_cannot_start() -> None:
+    streams = Streams()
+
+    def kept(there: Phase | None) -> set[str]:
+        leaving = streams.leaving({"a": "node1"}).get("node1", set())
+        return {name for name in leaving if streams.stays(name, there)}
+
+    streams.plan("a", 0.0)
+    streams.started("a", 0.0)
+    streams.ready("a", 0.0)
+    assert kept(None) == kept(Phase.STARTING) == {"a"} and kept(Phase.BLOCKED) == set()
+    streams.plan(kept(None), 1.0)
+    streams.failed("a", "another schema", 2.0)
+    assert kept(Phase.QUEUED) == set(), "the other node starts it"
+    assert not streams.plan(kept(None), 2.5).starts
+    assert streams.plan(kept(None), 3.0).starts == ("a",)
