@@ -39,14 +39,13 @@ def main() -> None:
     parser.add_argument("--options", type=json.loads, default={}, help="options for the function, as a JSON object")
     parser.add_argument("--streams", default="", help="streams to run without Millrace: a,b,c or a JSON list")
     parser.add_argument("--most-starts", type=int, default=4, help="streams that may start at once")
-    parser.add_argument("--stop-deadline", type=float, default=30.0, help="seconds a stream gets to end its batch")
+    stop = "seconds a stream gets to end its batch without Millrace, whose drivers have stop_deadline_s of the spec"
+    parser.add_argument("--stop-deadline", type=float, default=30.0, help=stop)
     given = parser.parse_args()
     try:
         function = load(given.script)
         driver = recognise(sys.orig_argv)
-        shared = Path(tempfile.gettempdir()) if driver is None else driver.run_dir / driver.pipeline
-        limits = given.stop_deadline, given.most_starts
-        settings = NodeSettings(given.checkpoints, shared / "stream-locks", given.options, *limits)
+        settings = settings_of(given, driver)
         spark = SparkSession.builder.appName("fleet_node").config(MODE, "FAIR").getOrCreate()
         if driver is None:
             node = Node(spark, function, settings, fixed(parse(given.streams)))
@@ -56,6 +55,19 @@ def main() -> None:
             _run(spark, function, settings, driver)
     except MillraceError as error:
         sys.exit(str(error))
+
+
+def settings_of(given: argparse.Namespace, driver: DriverArguments | None) -> NodeSettings:
+    """Return the settings of a node.
+
+    Args:
+        given: The script's arguments.
+        driver: Those of its driver; None without Millrace.
+    """
+    shared = Path(tempfile.gettempdir()) if driver is None else driver.run_dir / driver.pipeline
+    stop_deadline_s = given.stop_deadline if driver is None else driver.stop_deadline_s
+    locks = shared / "stream-locks"
+    return NodeSettings(given.checkpoints, locks, given.options, stop_deadline_s, given.most_starts)
 
 
 def _run(spark: Any, function: StreamFunction, settings: NodeSettings, driver: DriverArguments) -> None:

@@ -48,7 +48,7 @@ class Nodes:
         self.root, self.version = root, 0
         options = to_json({"root": str(root), "t": "a"})
         given = ("--script", str(SCRIPTS / "fleet.py"), "--checkpoints", f"{root}/checkpoints", "--options", options)
-        self.app = AppDeployment(str(JOB), (*given, "--stop-deadline", "600"), 2, 1024, 2, FAIR)
+        self.app = AppDeployment(str(JOB), given, 2, 1024, 2, FAIR)
         self.store = DeploymentStore(Lake(root / "lake"))
         self.drivers: dict[str, tuple[int, subprocess.Popen[bytes]]] = {}
 
@@ -59,7 +59,7 @@ class Nodes:
     def start(self, app: str) -> None:
         run = self.root / "run"
         number = allot(app_dir(run, "p", app))
-        lake, limits = str(self.root / "lake"), (60.0, 120.0, 30.0)
+        lake, limits = str(self.root / "lake"), (60.0, 120.0, 600.0)
         given = DriverArguments("p", app, number, 1, 2, 0, run, lake, *limits, JOB, self.app.args)
         log = self.root / f"{app}-{number}.log"
         self.drivers[app] = number, submit.start(submit_options(), self.app, given, log)
