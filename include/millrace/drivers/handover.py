@@ -140,9 +140,14 @@ class HandOver:
             time.sleep(POLL_S)
 
     def _streams(self, driver: LiveDriver) -> bool:
-        """Return whether a driver is a node of a fleet that runs streams."""
+        """Return whether a driver is a node of a fleet that runs streams, or has to.
+
+        A start that was abandoned does not count: the user's function may never return.
+        """
         told = status.read(self.run_dir, self.pipeline, driver.arguments.app)
-        return told is not None and told.generation == driver.generation and bool(told.streams) and driver.alive()
+        if told is None or told.generation != driver.generation:
+            return False
+        return not all(stream.abandoned for stream in told.streams) and driver.alive()
 
     def _record(self, driver: LiveDriver) -> DriverRecord | None:
         return driver_records.read(self.run_dir, self.pipeline, driver.arguments.app, driver.generation)

@@ -27,7 +27,7 @@ from millrace.runtime.gate import Closed
 
 LOG = logging.getLogger(__name__)
 READ_S, REPORT_S = 0.3, 1.0
-"""Time between two progress_of at the Deployments, and least time between two reports, seconds."""
+"""Time between two reads of the Deployments, and least time between two reports, seconds."""
 MODE = "spark.scheduler.mode"
 ENDED = "the query ended by itself; give it a trigger that continues, such as processingTime"
 HEARTBEAT = "millrace-node"
@@ -63,7 +63,7 @@ class Node:
         self._outcomes: SimpleQueue[Callable[[float], None]] = SimpleQueue()
         self._halt = threading.Event()
         self._assignment, self._kept = Assignment(), frozenset[str]()
-        self._reported: tuple[int, tuple[Stream, ...]] | None = None
+        self._reported: tuple[int, tuple[tuple[Stream, bool], ...]] | None = None
         self._read_s = self._reported_s = float("-inf")
         if spark.sparkContext.getConf().get(MODE, "FIFO") != "FAIR":
             LOG.warning("Set %s to FAIR, or a large batch of one stream delays the others of this node.", MODE)
@@ -133,7 +133,11 @@ class Node:
         self._outcomes.put(partial(self._ended, name))
 
     def _look_at_lock(self, name: str, now: float) -> None:
-        holder = self._queries.holder(name)
+        try:
+            holder = self._queries.holder(name)
+        except OSError as error:  # such as a stale file handle of a network drive
+            self._failed(name, reason(error), now)
+            return
         if holder is None:
             self._streams.unblocked(name, now)
             self._spawn(self._start, name)
@@ -171,23 +175,41 @@ class Node:
         self._streams.ended(name, now)
 
     def _tell(self, now: float) -> None:
-        report = self._assignment.version, tuple(self._streams)
+        streams = tuple((stream, self._streams.wanted(stream.name)) for stream in self._streams)
+        report = self._assignment.version, streams
         if report == self._reported or now - self._reported_s < REPORT_S:
             return
         self._reported, self._reported_s = report, now
         start, sinks = datetime.now(UTC) - timedelta(seconds=now), self._queries.sinks
         try:
-            self._report(report[0], tuple(_status(stream, sinks.get(stream.name), start) for stream in report[1]))
+            self._report(report[0], tuple(_status(s, sinks.get(s.name), start, wanted=wanted) for s, wanted in streams))
         except MillraceError as error:
             LOG.warning("The state of the streams cannot be written yet; they continue: %s", error)
             self._reported = None
 
 
-def _status(stream: Stream, sink: str | None, start: datetime) -> StreamStatus:
-    """Return a stream's state for others; ``start`` is when the node's clock was 0 (UTC)."""
+def _status(stream: Stream, sink: str | None, start: datetime, *, wanted: bool) -> StreamStatus:
+    """Return a stream's state for others.
+
+    Args:
+        stream: The stream.
+        sink: Name of its sink; None if that is not known.
+        start: When the node's clock was 0 (UTC).
+        wanted: Whether the node has to run it.
+    """
     retry_at = start + timedelta(seconds=stream.retry_at) if stream.phase is Phase.FAILED else None
     since = start + timedelta(seconds=stream.since)
-    return StreamStatus(stream.name, stream.phase, since, stream.failures, stream.error, retry_at, stream.holder, sink)
+    return StreamStatus(
+        stream=stream.name,
+        phase=stream.phase,
+        since=since,
+        failures=stream.failures,
+        error=stream.error,
+        retry_at=retry_at,
+        holder=stream.holder,
+        sink=sink,
+        abandoned=not wanted and not stream.live,
+    )
 
 
 def keep_ready(spark: Any, folder: Path) -> Any:

@@ -37,6 +37,7 @@ class StreamStatus:
         retry_at: When a failed stream is started again (UTC); None for others.
         holder: Who holds the lock that it waits for; empty if it waits for none.
         sink: Name of its sink, as telemetry has it; None if its writer does not show it.
+        abandoned: Whether it belongs elsewhere by now and has no query here, but a call to start it has not returned.
     """
 
     stream: str
@@ -47,6 +48,7 @@ class StreamStatus:
     retry_at: datetime | None = None
     holder: str = ""
     sink: str | None = None
+    abandoned: bool = False
 
     @property
     def sentence(self) -> str:

@@ -141,7 +141,8 @@ def test_new_version_of_the_same_content_leaves_the_driver_alone(plant: DoublesP
     assert plant.versions() == [(1, 1)]
 
 
-def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [(), ("hangs",)], ids=["none", "a start that hangs"])
+def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path: Path, left: tuple[str, ...]) -> None:
     plant = DoublesPlant(tmp_path, stop_s=1.0)
     plant.deploy()
     plant.reconciler().reconcile()
@@ -151,7 +152,8 @@ def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path
     (change,) = plant.reconciler().reconcile()
     assert change.outcome is Outcome.OPEN and plant.versions() == [(1, 1)]
     assert plant.reconciler().problem() is None
-    status.write(tmp_path / "run", NAME, NAME, NodeStatus(1, 2, ()))
+    hung = tuple(StreamStatus(name, Phase.STARTING, datetime.now(UTC), abandoned=True) for name in left)
+    status.write(tmp_path / "run", NAME, NAME, NodeStatus(1, 2, hung))
     (change,) = plant.reconciler().reconcile()
     assert change.outcome is Outcome.STOPPED and plant.versions() == []
     assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
