@@ -100,6 +100,7 @@ def take_in(
     forecaster: RateForecaster,
     policy: AdmissionPolicy,
     present: Mapping[str, int] | None = None,
+    running: tuple[int, ...] = (),
 ) -> AdmissionState:
     """Return the state after more periods, with each stream on its node in the newest plan.
 
@@ -113,6 +114,7 @@ def take_in(
         policy: How streams are assigned, and when a stream counts as gone.
         present: Node of each stream that has one, if streams really move. Then only the newest period is planned, as
             plans of the others are not carried out. None if each plan counts as carried out.
+        running: Numbers of the nodes that run even without streams.
     """
     forecast, accuracy = state.forecast, state.accuracy
     if state.next_period != observed.first:
@@ -136,9 +138,9 @@ def take_in(
             if period < last:
                 continue
             node[here] = [present.get(name, NEW) for name in names[here]]
-        latency_s = _latency_s(observed, node, here, forecaster.capacity) if period == last else None
-        nodes = int(node.max(initial=NEW)) + 1
-        plan = planner(forecaster.pose(forecast, options.ahead, node[here], nodes, latency_s))
+        nodes = max(int(node.max(initial=NEW)), max(running, default=NEW)) + 1
+        latency_s = _latency_s(observed, node, here, forecaster.capacity, nodes) if period == last else None
+        plan = planner(forecaster.pose(forecast, options.ahead, node[here], nodes, latency_s, running))
         node[here], optimal = plan.node, plan.optimal
     return AdmissionState(
         next_period=observed.first + len(observed.load),
@@ -152,7 +154,7 @@ def take_in(
     )
 
 
-def _latency_s(observed: ObservedPeriods, node: Ints, here: Ints, capacity: float) -> Floats | None:
+def _latency_s(observed: ObservedPeriods, node: Ints, here: Ints, capacity: float, nodes: int) -> Floats | None:
     """Return the queueing delay of each node, shape (N,): the time to work off what its streams are behind with.
 
     Args:
@@ -160,11 +162,12 @@ def _latency_s(observed: ObservedPeriods, node: Ints, here: Ints, capacity: floa
         node: Node of each of their streams, shape (S,).
         here: Which of these are connected.
         capacity: Load that a node takes in a period, > 0.
+        nodes: N.
     """
     if observed.waiting is None:
         return None
     placed = here[node[here] > NEW]
-    queue = np.bincount(node[placed], weights=observed.waiting[placed], minlength=int(node.max(initial=NEW)) + 1)
+    queue = np.bincount(node[placed], weights=observed.waiting[placed], minlength=nodes)
     return np.asarray(queue / capacity * observed.period_s)
 
 

@@ -36,20 +36,20 @@ class _Loads:
 
 
 def consolidate(placement: StreamPlacement, options: HorizonOptions) -> None:
-    """Empty nodes: the longer a saving lasts, the more redirections it is worth.
+    """Empty nodes that end without streams: the longer a saving lasts, the more redirections it is worth.
 
     Args:
         placement: The placement; it is changed.
         options: The options.
     """
     for periods in _spans(placement.ahead):
-        least = placement.least_nodes(periods)
+        least = placement.least_ending(periods)
         loads = _Loads(
             periods,
             placement.peaks(np.arange(len(placement.count)), periods),
             placement.sums[placement.used, :periods].sum(axis=0),
         )
-        while len(placement.used) > least and _empty_one(placement, options, loads):
+        while len(placement.ending) > least and _empty_one(placement, options, loads):
             continue
 
 
@@ -62,11 +62,11 @@ def _spans(ahead: int) -> list[int]:
 
 
 def _empty_one(placement: StreamPlacement, options: HorizonOptions, loads: _Loads) -> bool:
-    used = placement.used
-    for node in used[_lightest(loads.peak[used], options.drains)].tolist():
+    ending, offered = placement.ending, placement.offered
+    for node in ending[_lightest(loads.peak[ending], options.drains)].tolist():
         members = placement.members(node)
         price = float((placement.home[members] == node).sum()) * options.move_price
-        if price <= loads.periods and _drain(placement, node, members, used[used != node], loads):
+        if price <= loads.periods and _drain(placement, node, members, offered[offered != node], loads):
             return True
     return False
 

@@ -3,7 +3,8 @@
 1. New streams are placed, opposites together (:mod:`insertion`).
 2. Nodes that will be overloaded are relieved (:mod:`overload_relief`).
 3. Nodes are emptied if that is worth the redirections: their streams fit elsewhere for the next D periods, and
-   streams x price <= D. Long D are tried before short ones (:mod:`consolidation`).
+   streams x price <= D. Long D are tried before short ones (:mod:`consolidation`). Nodes that run even without streams
+   are not emptied, and get streams before others start.
 4. A packing from scratch is used if the node-periods that it saves over the horizon are worth its redirections. If
    streams came one by one, or their opposites were not known then, the placement may be so bad that emptying single
    nodes cannot fix it.
@@ -23,7 +24,7 @@ from millrace.optimizers.arrays import Ints
 from millrace.optimizers.drfm.consolidation import consolidate
 from millrace.optimizers.drfm.insertion import insert_new
 from millrace.optimizers.drfm.overload_relief import relieve_overloads
-from millrace.optimizers.drfm.problem import NEW, Plan, Problem, match_nodes, oversized
+from millrace.optimizers.drfm.problem import NEW, Plan, Problem, oversized, renumber
 from millrace.optimizers.drfm.stream_placement import HorizonOptions, StreamPlacement, catch_up_rate
 
 
@@ -49,15 +50,15 @@ def plan(problem: Problem, options: HorizonOptions | None = None) -> Plan:
 
 def _repack(problem: Problem, placement: StreamPlacement, options: HorizonOptions) -> Ints:
     """Return the better of a placement and a packing from scratch, shape (S,)."""
-    have = len(placement.used)
-    if problem.streams > options.pair_limit or have <= placement.least_nodes(placement.ahead):
+    have, nodes = len(placement.ending), max(problem.running, default=NEW) + 1
+    if problem.streams > options.pair_limit or have <= placement.least_ending(placement.ahead):
         return placement.node
     fresh = StreamPlacement(
-        replace(problem, node=np.full(problem.streams, NEW), nodes=0, latency_s=None), options.margin
+        replace(problem, node=np.full(problem.streams, NEW), nodes=nodes, latency_s=None), options.margin
     )
     insert_new(fresh, options)
-    saved = have - len(fresh.used)
-    node = match_nodes(np.unique(fresh.node, return_inverse=True)[1], placement.node, len(placement.count))
+    saved = have - len(fresh.ending)
+    node = renumber(fresh.node, placement.node, len(placement.count), problem.running)
     moves = int(((node != problem.node) & problem.placed).sum())
     less = moves - int(((placement.node != problem.node) & problem.placed).sum())
     pays = saved > 0 and less * options.move_price <= saved * placement.ahead

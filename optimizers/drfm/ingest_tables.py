@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace.optimizers.arrays import Floats, Ints
 from millrace.optimizers.drfm.admission_state import AdmissionState
-from millrace.optimizers.drfm.problem import NEW, match_nodes
+from millrace.optimizers.drfm.problem import NEW, renumber
 
 LESS_LOADED = 0.9
 """Share of the load of a stream's table that another table must end up with to get the stream, if all are full. Without
@@ -17,7 +17,12 @@ this, streams would change tables in every period, and help nobody."""
 
 
 def at_tables(
-    state: AdmissionState, before: Mapping[str, int], up: Sequence[int], rate: Floats, capacity: float
+    state: AdmissionState,
+    before: Mapping[str, int],
+    up: Sequence[int],
+    rate: Floats,
+    capacity: float,
+    running: Sequence[int] = (),
 ) -> AdmissionState:
     """Return the state with the plan's nodes mapped to the ingest tables that may get streams.
 
@@ -30,17 +35,20 @@ def at_tables(
         up: Numbers of the tables that may get streams, ascending, at least one.
         rate: Expected rate of each stream, shape (S,), >= 0.
         capacity: Rate that a table can take, > 0.
+        running: Those of them that are nodes which run even without streams; the plan has them by these numbers.
     """
     place = {table: number for number, table in enumerate(up)}
     former = np.array([place.get(before.get(name, NEW), NEW) for name in state.streams], dtype=np.intp)
-    table = match_tables(state.node, former, len(up), rate)
+    planned = [place[node] if node in running else len(up) + node for node in state.node.tolist()]
+    always = [place[node] for node in running]
+    table = match_tables(np.array(planned, dtype=np.intp), former, len(up), rate, always)
     if len(np.unique(state.node)) > len(up) and (former > NEW).all():
         fits = np.bincount(former, weights=rate).max(initial=0.0) <= capacity
         table = former if fits else table
     return replace(state, node=np.array(up, dtype=np.intp)[table])
 
 
-def match_tables(node: Ints, before: Ints, tables: int, rate: Floats) -> Ints:
+def match_tables(node: Ints, before: Ints, tables: int, rate: Floats, running: Sequence[int] = ()) -> Ints:
     """Return the ingest table of each stream, shape (S,), moving as few streams as possible.
 
     Args:
@@ -49,9 +57,10 @@ def match_tables(node: Ints, before: Ints, tables: int, rate: Floats) -> Ints:
         tables: Number of tables, >= 1. Streams of further nodes go to the least loaded tables, the fastest first,
             unless their former table is hardly fuller.
         rate: Expected rate of each stream, shape (S,), >= 0.
+        running: Numbers of tables that are nodes which run even without streams; ``node`` has them by these numbers.
     """
     before = np.where(before < tables, before, NEW)  # a spec may name fewer tables than before
-    table = match_nodes(np.unique(node, return_inverse=True)[1], before, tables)
+    table = renumber(node, before, tables, running)
     load = np.bincount(table, weights=rate, minlength=tables)[:tables]
     beyond = np.flatnonzero(table >= tables)
     for stream in beyond[np.argsort(-rate[beyond], kind="stable")]:

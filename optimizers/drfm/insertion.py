@@ -51,7 +51,7 @@ def place(placement: StreamPlacement, units: list[Ints]) -> None:
     need = [placement.need(*placement.total(unit)).max() for unit in units]
     for at in np.argsort(-np.array(need), kind="stable"):
         unit = units[at]
-        target = best_node(placement, *placement.total(unit), placement.used, turn=int(unit[0]))
+        target = best_node(placement, *placement.total(unit), placement.offered, turn=int(unit[0]))
         node = placement.open() if target is None else target
         for stream in unit:
             placement.put(int(stream), node)

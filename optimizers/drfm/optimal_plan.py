@@ -2,7 +2,7 @@
 
 Symbols (integers; rates times :data:`SCALE` / C):
     x_sb     stream s enters at node b
-    u_b      node b is in use
+    u_b      node b is in use; nodes that run even without streams count for nothing in the first two lines
     a_s      (1 + tuples buffered / C) for a stream that leaves its node
 
     minimise  K sum_b u_b + sum_s a_s (1 - x_s,home)          K = H / move_price: the worth of H node-periods
@@ -53,7 +53,8 @@ def polish(problem: Problem, base: Plan, options: HorizonOptions) -> Plan:
     if (room <= 0).any():
         return base
     least = int(np.ceil(size.sum(axis=1) / room).max())
-    if base.nodes <= least and not len(base.redirected(problem)) and lasts:
+    fewest = len(problem.ending(base.node)) <= max(0, least - len(problem.running))
+    if fewest and not len(base.redirected(problem)) and lasts:
         return Plan(base.node, base.oversized, optimal=True)
     node, optimal = _solve(problem, base, size, room, least, options)
     if node is None or _window(problem, node, options) < lasts:
@@ -87,7 +88,7 @@ def _solve(
     problem: Problem, base: Plan, size: Ints, room: Ints, least: int, options: HorizonOptions
 ) -> tuple[Ints | None, bool]:
     model = cp_model.CpModel()
-    here = np.unique(problem.node[problem.placed])
+    here = np.union1d(problem.node[problem.placed], np.array(problem.running, dtype=np.intp))
     spare = max(0, base.nodes - len(here)) + 1
     fresh = np.setdiff1d(np.arange(problem.nodes + spare), here)[:spare]
     nodes = [*here.tolist(), *fresh.tolist()]
@@ -105,13 +106,14 @@ def _solve(
     for b, after in zip(fresh[:-1].tolist(), fresh[1:].tolist(), strict=True):
         model.add_implication(used[after], used[b])
     model.add(sum(used.values()) >= least)
-    model.add(sum(used.values()) <= base.nodes)
+    ending = [used[b] for b in nodes if b not in problem.running]
+    model.add(sum(ending) <= len(problem.ending(base.node)))
     for (s, b), variable in x.items():
         model.add_hint(variable, bool(base.node[s] == b))
     away = np.flatnonzero(problem.placed)
     price = np.rint(PRICE * (1 + problem.rate / problem.capacity)).astype(int)
     moves = sum(int(price[s]) * (1 - x[int(s), int(problem.node[s])]) for s in away)
-    model.minimize(_node_price(problem, int(price.sum()), options) * sum(used.values()) + moves)
+    model.minimize(_node_price(problem, int(price.sum()), options) * sum(ending) + moves)
     solver = cp_model.CpSolver()
     # one solver worker and deterministic time: the same plan on any machine
     solver.parameters.num_workers = 1

@@ -57,6 +57,7 @@ class Drfm:
         up = [number for number, name in enumerate(tables) if name not in counts.down]
         if tables and not up:
             return Proposal(INGEST_OPTIMIZER, (), ALL_DOWN, all_down(tables)), memory
+        running = tuple(number for number in up if counts.fleet and _always_runs(tables[number], current))
         try:
             forecaster = self.policy.rate_forecaster(counts)
             known = memories.read(memory, counts.period_s, forecaster, counts.unit)
@@ -66,11 +67,11 @@ class Drfm:
                 return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
             before = dict(current.ingest) if tables else state.nodes
             placed = {name: number for name, number in before.items() if number in up} if tables else before
-            state = take_in(state, observed, forecaster, self.policy, placed if tables else None)
+            state = take_in(state, observed, forecaster, self.policy, placed if tables else None, running)
             needed = len(np.unique(state.node))
             if tables:
                 rate = forecaster.forecast(state.forecast, 1)[0][0]
-                state = at_tables(state, placed, up, rate, forecaster.capacity)
+                state = at_tables(state, placed, up, rate, forecaster.capacity, running)
             missing = max(0, needed - len(up)) if tables else 0
             plan = self._plan(counts, observed, state, before, forecaster, missing)
         except MillraceError as error:
@@ -139,6 +140,11 @@ class Drfm:
             lagging=lagging,
             fleet=counts.fleet,
         )
+
+
+def _always_runs(node: str, current: Deployment) -> bool:
+    """Return whether a node of a fleet runs even without streams."""
+    return node in current.apps and not current.apps[node].standby
 
 
 def _node_of(state: AdmissionState, nodes: Mapping[str, int]) -> Ints:

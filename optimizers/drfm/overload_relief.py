@@ -48,8 +48,8 @@ def _windows_with(placement: StreamPlacement, streams: Ints, nodes: Ints) -> Int
 
 
 def _others(placement: StreamPlacement, node: int) -> Ints:
-    used: Ints = placement.used
-    others: Ints = used[used != node]
+    offered: Ints = placement.offered
+    others: Ints = offered[offered != node]
     return others
 
 

@@ -15,7 +15,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +40,7 @@ class Problem:
         capacity: C, > 0.
         nodes: N.
         latency_s: Moving average of the queueing delay of each node, shape (N,), >= 0; None if not measured.
+        running: Numbers of the nodes that run even without streams, < N: to empty one saves nothing.
 
     Raises:
         MillraceError: With the field, its value, what is allowed and the remedy.
@@ -52,6 +53,7 @@ class Problem:
     capacity: float
     nodes: int
     latency_s: Floats | None = None
+    running: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         streams = len(self.node)
@@ -69,6 +71,8 @@ class Problem:
                 raise MillraceError(name, actual, f"shape {shape}", "Give one value each.")
         if streams and not (self.node.min() >= NEW and self.node.max() < self.nodes):
             raise MillraceError("node", int(self.node.max()), f"{NEW} to {self.nodes - 1}", "Number the nodes again.")
+        if not all(0 <= number < self.nodes for number in self.running):
+            raise MillraceError("running", self.running, f"0 to {self.nodes - 1}", "Number the nodes again.")
         for name, values in (
             ("rate", self.rate),
             ("mean", self.mean),
@@ -86,6 +90,11 @@ class Problem:
     def placed(self) -> Bools:
         """Which streams have a node, shape (S,)."""
         return self.node >= 0
+
+    def ending(self, node: Ints) -> Ints:
+        """Return the nodes of a placement, shape (S,), that would not run without their streams, in ascending order."""
+        used = np.unique(node)
+        return used[~np.isin(used, self.running)]
 
     def sums(self, sizes: Floats) -> Floats:
         """Return the sum of sizes, shape (S,), on each node, shape (N,)."""
@@ -151,3 +160,26 @@ def match_nodes(bins: Ints, before: Ints, nodes: int) -> Ints:
     rest = np.flatnonzero(number < 0)
     number[rest] = np.r_[np.flatnonzero(~taken), nodes + np.arange(len(rest))][: len(rest)]
     return number[bins]
+
+
+def renumber(node: Ints, before: Ints, nodes: int, running: Sequence[int]) -> Ints:
+    """Number the nodes of a placement like :func:`match_nodes`; those that always run get such numbers, others do not.
+
+    Args:
+        node: Node of each stream, shape (S,), >= 0.
+        before: Its former node, shape (S,), :data:`NEW` without one.
+        nodes: N; nodes that match none are numbered from there on.
+        running: Numbers of the nodes that always run, < N.
+
+    Returns:
+        Node of each stream, shape (S,).
+    """
+    found, runs, always = np.zeros_like(node), np.isin(node, running), np.isin(np.arange(nodes), running)
+    for part, numbers in ((runs, np.flatnonzero(always)), (~runs, np.flatnonzero(~always))):
+        if part.any():
+            place = np.full(nodes + 1, NEW, dtype=np.intp)  # the last one is for streams without a node
+            place[numbers] = np.arange(len(numbers))
+            bins = np.unique(node[part], return_inverse=True)[1]
+            matched = match_nodes(bins, place[before[part]], len(numbers))
+            found[part] = np.r_[numbers, nodes + np.arange(len(bins))][matched]
+    return found

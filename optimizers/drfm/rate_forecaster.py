@@ -134,7 +134,13 @@ class RateForecaster:
         return mean, variance + error * growth + self._prior_variance(state, mean, table, error)
 
     def pose(
-        self, state: ForecastState, periods: int, node: Ints, nodes: int, latency_s: Floats | None = None
+        self,
+        state: ForecastState,
+        periods: int,
+        node: Ints,
+        nodes: int,
+        latency_s: Floats | None = None,
+        running: tuple[int, ...] = (),
     ) -> Problem:
         """Return the admission problem of the next periods.
 
@@ -144,13 +150,14 @@ class RateForecaster:
             node: Node of each stream, shape (S,); -1 for those that just joined.
             nodes: N.
             latency_s: Queueing delay of each node, shape (N,); None if not measured.
+            running: Numbers of the nodes that run even without streams.
 
         Raises:
             MillraceError: If shapes do not fit, or a node does not exist.
         """
         mean, variance = self.forecast(state, periods)
         rate = np.where(np.isnan(state.rate), self._forecast(state, 1)[0], state.rate)
-        return Problem(node, rate, mean, variance, self.capacity, nodes, latency_s)
+        return Problem(node, rate, mean, variance, self.capacity, nodes, latency_s, running)
 
     def _expect_next(self, state: ForecastState) -> ForecastState:
         rates = self._forecast(state, 1)

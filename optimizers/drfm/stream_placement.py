@@ -79,6 +79,7 @@ class StreamPlacement:
         self.mean = np.ascontiguousarray(problem.mean.T)
         self.variance = np.ascontiguousarray(problem.variance.T)
         self.capacity, self.margin = problem.capacity, margin
+        self.running = np.array(problem.running, dtype=np.intp)
         self.node = problem.node.copy()
         self.home, self.cost = problem.node, 1.0 + problem.rate / problem.capacity
         size = problem.nodes + spare
@@ -103,6 +104,16 @@ class StreamPlacement:
     def used(self) -> Ints:
         """Nodes that hold a stream."""
         return np.flatnonzero(self.count)
+
+    @property
+    def offered(self) -> Ints:
+        """Nodes that get streams before others are opened: those that hold a stream, and those that always run."""
+        return np.union1d(self.used, self.running) if len(self.running) else self.used
+
+    @property
+    def ending(self) -> Ints:
+        """Nodes that hold a stream and would not run without one."""
+        return np.setdiff1d(self.used, self.running) if len(self.running) else self.used
 
     def members(self, node: int) -> Ints:
         """Return the streams on a node."""
@@ -147,7 +158,10 @@ class StreamPlacement:
         self.noise[node] += self.variance[stream]
 
     def open(self) -> int:
-        """Return the first empty node, or a new one."""
+        """Return the first empty node, or a new one; an empty node that runs anyway comes before others."""
+        idle = self.running[self.count[self.running] == 0]
+        if len(idle):
+            return int(idle[0])
         empty = np.flatnonzero(self.count == 0)
         if len(empty):
             return int(empty[0])
@@ -172,6 +186,10 @@ class StreamPlacement:
         """Return the least number of nodes that all rates together need within the next periods."""
         total = self.mean[:, :periods].sum(axis=0)
         return int(np.ceil(total.max(initial=0.0) / self.capacity - ROUNDING))
+
+    def least_ending(self, periods: int) -> int:
+        """Return the least number of nodes that rates need within the next periods besides those that always run."""
+        return max(0, self.least_nodes(periods) - len(self.running))
 
     def has_room(self, nodes: Ints, need: float) -> Bools:
         """Return which nodes have room for a need in the next period, shape of ``nodes``: a quick first test."""

@@ -163,7 +163,7 @@ def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: Str
 
     Reference: ours. [DRFM] adds nodes (Algorithm 1, line 12) and never says when one is released; its Figure 11 is
     impossible without. Deviation: the emptiest nodes below a share of the capacity are tried, and only whole nodes are
-    emptied.
+    emptied; nodes that run even without streams are not.
 
     Args:
         problem: The period's problem.
@@ -174,9 +174,10 @@ def drain(problem: Problem, node: Ints, sizes: Floats, over: Bools, options: Str
     """
     count = max(problem.nodes, int(node.max()) + 1 if len(node) else 0)
     sums = np.bincount(node, weights=sizes, minlength=count)
+    running = np.isin(np.arange(count), problem.running)
     used = np.bincount(node, minlength=count) > 0
-    open_ = used & ~np.r_[over, np.zeros(count - len(over), dtype=bool)]
-    light = np.flatnonzero(open_ & (sums < options.drains * problem.capacity))
+    open_ = (used | running) & ~np.r_[over, np.zeros(count - len(over), dtype=bool)]
+    light = np.flatnonzero(open_ & ~running & (sums < options.drains * problem.capacity))
     node = node.copy()
     for n in light[np.argsort(sums[light], kind="stable")][: options.tries].tolist():
         others = open_.copy()

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from millrace.optimizers.drfm.problem import Problem
 
 
-def problem(rates, node, *, capacity=10.0, nodes=None, variance=0.0, latency_s=None, last=None):
+def problem(rates, node, *, capacity=10.0, nodes=None, variance=0.0, latency_s=None, last=None, running=()):
     """A problem of expected rates, shape (H, S) or (S,); the last rates are the first ones without more."""
     mean = np.atleast_2d(np.array(rates, dtype=float))
     node = np.array(node, dtype=np.intp)
     last = mean[0] if last is None else np.array(last, dtype=float)
     nodes = int(node.max(initial=-1)) + 1 if nodes is None else nodes
     latency_s = None if latency_s is None else np.array(latency_s, dtype=float)
-    return Problem(node, last, mean, np.full(mean.shape, float(variance)), capacity, nodes, latency_s)
+    return Problem(node, last, mean, np.full(mean.shape, float(variance)), capacity, nodes, latency_s, running)
 
 
 @st.composite

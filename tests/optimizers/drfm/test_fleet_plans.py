@@ -50,6 +50,13 @@ def running(ingest: Mapping[str, int] | None) -> Deployment:
     return replace(deployment(2), ingest=dict(ingest or {}))
 
 
+def fleet_of(ingest: Mapping[str, int], always: int = 1) -> Deployment:
+    """A fleet of four nodes with two slots each, of which the first ones always run."""
+    (app,) = deployment(2).apps.values()
+    apps = {name: replace(app, standby=number >= always) for number, name in enumerate(NODES)}
+    return replace(running(ingest), apps=apps)
+
+
 def plan_of(proposal: Proposal) -> AdmissionPlan:
     assert proposal.admission is not None, proposal.sentence
     return proposal.admission
@@ -278,3 +285,16 @@ def test_stream_without_room_leaves_a_table_that_is_much_fuller() -> None:
 def test_fleet_with_fewer_nodes_than_before_moves_streams_without_an_error() -> None:
     plan = plan_of(planned(in_slots({"a": [0.4] * 3, "b": [0.4] * 3}), {"a": 0, "b": 3}, nodes=2)[0])
     assert plan.before == (0, 3) and set(plan.after) <= {0, 1} and plan.released == ()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nodes_that_always_run_keep_their_streams_and_get_those_of_others(method: str) -> None:
+    optimizer = create("drfm", {"ingest": list(NODES), "options": {"method": method}}, Role.ADMISSION)
+
+    def nodes(ingest: Mapping[str, int], always: int) -> tuple[int, ...]:
+        told = in_slots({name: [0.2] * 4 for name in ingest})
+        return plan_of(optimizer.propose(look(told), fleet_of(ingest, always), {})[0]).after
+
+    assert nodes({"a": 0, "b": 1, "c": 2}, always=3) == (0, 1, 2)
+    assert nodes({"a": 0, "b": 1, "c": 2}, always=1) == (0, 0, 0)
+    assert nodes({"a": 2, "b": 2, "c": 2}, always=1) == (0, 0, 0)

@@ -125,6 +125,34 @@ def test_plan_when_a_node_could_be_emptied_then_weighs_what_it_saves(price, node
     assert plan(posed, HorizonOptions(move_price=price)).nodes == nodes
 
 
+@pytest.mark.parametrize("polish", [False, True])
+def test_plan_when_nodes_always_run_then_uses_them_and_empties_none(polish):
+    options, light = HorizonOptions(polish=polish), [[2.0, 2.0, 2.0]] * 8
+
+    assert plan(problem(light, [0, 1, 2]), options).nodes == 1
+    assert plan(problem(light, [0, 1, 2], running=(0, 1, 2)), options).node.tolist() == [0, 1, 2]
+    assert plan(problem(light, [0, 1, 2], running=(0, 1)), options).node[:2].tolist() == [0, 1]
+    assert plan(problem(light, [2, 2, 2], running=(0,)), options).node.tolist() == [0, 0, 0]
+
+
+def test_plan_when_a_node_runs_idle_then_new_streams_and_overloads_go_there():
+    new = problem([[9.0, 9.0]] * 4, [1, NEW], nodes=4, running=(1, 3))
+    full = problem([[6.0, 6.0]] * 4, [0, 0], nodes=4, running=(0, 3))
+
+    assert plan(new).node.tolist() == [1, 3]
+    assert sorted(plan(full).node.tolist()) == [0, 3]
+    assert plan(problem([25.0, 4.0, 4.0], [0, 0, 0], nodes=4, running=(0, 3))).nodes == 2
+
+
+def test_plan_when_no_node_can_be_emptied_then_repacks_onto_nodes_that_run():
+    posed = problem([[5.0, 2.0, 5.0, 2.0, 6.0]] * 8, [1, 1, 2, 2, 3], nodes=4, running=(0,))
+
+    found = plan(posed, HorizonOptions(margin=0.0))
+
+    assert found.nodes == 2
+    assert 0 in found.node
+
+
 def test_plan_when_rates_are_uncertain_then_keeps_a_margin():
     sure, unsure = (problem([[5.0, 5.0]], [NEW, NEW], nodes=0, variance=v) for v in (0.0, 1.0))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from millrace.model.errors import MillraceError
-from millrace.optimizers.drfm.problem import NEW, Plan, match_nodes, oversized
+from millrace.optimizers.drfm.problem import NEW, Plan, match_nodes, oversized, renumber
 from tests.optimizers.drfm.instances import problem
 
 GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
@@ -24,6 +24,7 @@ GOOD = problem([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]], [0, 1, NEW], nodes=2)
         ({"node": np.array([0, 2, 0])}, "node"),
         ({"node": np.array([0, -2, 0])}, "node"),
         ({"latency_s": np.ones(3)}, "latency_s"),
+        ({"running": (0, 2)}, "running"),
         ({"latency_s": np.array([0.0, np.nan])}, "latency_s[1]"),
     ],
 )
@@ -53,3 +54,10 @@ def test_match_nodes_when_a_node_suits_two_bins_then_more_streams_win():
 def test_match_nodes_numbers_further_bins_behind_the_nodes():
     assert match_nodes(np.array([0, 1, 2]), np.array([1, -1, -1]), 2).tolist() == [1, 0, 2]
     assert match_nodes(np.array([0, 1, 2]), np.array([0, 0, 0]), 1).tolist() == [0, 1, 2]
+
+
+def test_renumber_keeps_nodes_that_always_run_apart_from_others():
+    node, before = np.array([5, 5, 0, 6]), np.array([0, 0, 2, NEW])
+    assert renumber(node, before, 3, ()).tolist() == [0, 0, 2, 1]
+    assert renumber(node, before, 3, (0,)).tolist() == [1, 1, 0, 2]
+    assert renumber(node, np.zeros(4, dtype=int), 1, (0,)).tolist() == [1, 1, 0, 2], "the rest comes behind the nodes"
