@@ -33,10 +33,16 @@ def explain(plan: AdmissionPlan) -> str:
     return "; ".join(filter(None, parts))
 
 
-def all_down(nodes: Sequence[str]) -> str:
-    """Say that no node can get a stream."""
+def all_down(nodes: Sequence[str], budget_key: str = "") -> str:
+    """Say that no node can get a stream.
+
+    Args:
+        nodes: Names of the nodes that are down.
+        budget_key: Spec key that leaves no slots for the others; empty if there are none.
+    """
     names = ", ".join(nodes[:NAMED]) + _more(nodes)
-    return f"Streams stay: no ingest node can run them, as {names} {'are' if nodes[1:] else 'is'} down"
+    others = f", and {budget_key} leaves no slots for others" if budget_key else ""
+    return f"Streams stay: no ingest node can run them, as {names} {'are' if nodes[1:] else 'is'} down{others}"
 
 
 def _down(plan: AdmissionPlan) -> str:
@@ -75,9 +81,10 @@ def _loads(plan: AdmissionPlan) -> str:
 def _full(plan: AdmissionPlan) -> str:
     if not plan.missing:
         return ""
-    count = len(plan.nodes) - len(plan.down)
+    count = len(plan.nodes) - len(plan.down) - len(plan.withheld)
     full = "the only ingest node is full" if count == 1 else f"all {count} ingest nodes are full"
     helps = "raise fleet.nodes.max or fleet.node.slots" if plan.fleet else "add a table to admission.ingest"
+    helps = f"raise {plan.budget_key}" if plan.withheld else helps
     late = f", so these will lag: {', '.join(plan.lagging[:NAMED])}{_more(plan.lagging)}" if plan.lagging else ""
     return f"{full}{late} ({helps})"
 

@@ -4,12 +4,14 @@ If a feed redirects its streams between ingest tables, or a fleet moves them bet
 the nodes, and a plan becomes changes of the Deployment. Otherwise a plan is advice, for nodes whose capacity the spec
 gives. It is remembered and counts as done: the next plan starts from there, as if the advice had been followed.
 
-A node that is down gets no stream. Its streams count as having none, so they are placed like new ones.
+A node that is down gets no stream. Its streams count as having none, so they are placed like new ones. A node that does
+not run gets none either if the pipeline has no slots left for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -30,6 +32,7 @@ from millrace.optimizers.drfm.problem import NEW, Problem
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 from millrace.optimizers.drfm.sizing import WorkerCounts, worker_changes
 from millrace.optimizers.drfm.stream_placement import ROUNDING, StreamPlacement
+from millrace.optimizers.drfm.usable_nodes import usable_nodes
 
 FIRST, MOVES, RELEASES, STAY = "streams_to_admit", "streams_to_redirect", "nodes_to_release", "streams_stay"
 NO_PROFILE, BAD_SIGNALS, ALL_DOWN = "no_new_profile", "bad_signals", "all_nodes_down"
@@ -54,10 +57,10 @@ class Drfm:
         counts, tables = signals.streams, self.policy.ingest
         if counts is None:
             return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
-        up = [number for number, name in enumerate(tables) if name not in counts.down]
-        if tables and not up:
-            return Proposal(INGEST_OPTIMIZER, (), ALL_DOWN, all_down(tables)), memory
-        running = tuple(number for number in up if counts.fleet and _always_runs(tables[number], current))
+        nodes = usable_nodes(tables, signals, current)
+        if tables and not nodes.up:
+            why = all_down(nodes.down, signals.budget_key if nodes.withheld else "")
+            return Proposal(INGEST_OPTIMIZER, (), ALL_DOWN, why), memory
         try:
             forecaster = self.policy.rate_forecaster(counts)
             known = memories.read(memory, counts.period_s, forecaster, counts.unit)
@@ -66,14 +69,16 @@ class Drfm:
             if not len(observed.load):
                 return Proposal(INGEST_OPTIMIZER, (), NO_PROFILE, ""), memory
             before = dict(current.ingest) if tables else state.nodes
-            placed = {name: number for name, number in before.items() if number in up} if tables else before
-            state = take_in(state, observed, forecaster, self.policy, placed if tables else None, running)
+            placed = {name: number for name, number in before.items() if number in nodes.up} if tables else before
+            state = take_in(state, observed, forecaster, self.policy, placed if tables else None, nodes.running)
             needed = len(np.unique(state.node))
             if tables:
                 rate = forecaster.forecast(state.forecast, 1)[0][0]
-                state = at_tables(state, placed, up, rate, forecaster.capacity, running)
-            missing = max(0, needed - len(up)) if tables else 0
+                state = at_tables(state, placed, nodes.up, rate, forecaster.capacity, nodes.running)
+            missing = max(0, needed - len(nodes.up)) if tables else 0
             plan = self._plan(counts, observed, state, before, forecaster, missing)
+            if nodes.withheld:
+                plan = replace(plan, withheld=nodes.withheld, budget_key=signals.budget_key)
         except MillraceError as error:
             return Proposal(INGEST_OPTIMIZER, (), BAD_SIGNALS, f"Streams stay: {error}"), memory
         predicted = {"ingest_nodes": float(plan.split), "ingest_load_ratio": plan.highest_load}
@@ -140,11 +145,6 @@ class Drfm:
             lagging=lagging,
             fleet=counts.fleet,
         )
-
-
-def _always_runs(node: str, current: Deployment) -> bool:
-    """Return whether a node of a fleet runs even without streams."""
-    return node in current.apps and not current.apps[node].standby
 
 
 def _node_of(state: AdmissionState, nodes: Mapping[str, int]) -> Ints:

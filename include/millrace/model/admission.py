@@ -116,6 +116,8 @@ class AdmissionPlan:
         lagging: Streams on nodes that are expected to exceed their capacity in the next period, if nodes are missing,
             the largest first.
         fleet: Whether nodes are drivers of a fleet.
+        withheld: Names of the nodes that do not run and may not start, because the pipeline has no slots for them.
+        budget_key: Spec key that limits these slots; empty if no node is withheld.
     """
 
     method: str
@@ -147,6 +149,8 @@ class AdmissionPlan:
     missing: int = 0
     lagging: tuple[str, ...] = ()
     fleet: bool = False
+    withheld: tuple[str, ...] = ()
+    budget_key: str = ""
 
     @property
     def streams(self) -> int:

@@ -298,3 +298,34 @@ def test_nodes_that_always_run_keep_their_streams_and_get_those_of_others(method
     assert nodes({"a": 0, "b": 1, "c": 2}, always=3) == (0, 1, 2)
     assert nodes({"a": 0, "b": 1, "c": 2}, always=1) == (0, 0, 0)
     assert nodes({"a": 2, "b": 2, "c": 2}, always=1) == (0, 0, 0)
+
+
+def within(budget: int, loads: Mapping[str, Sequence[float]], ingest: Mapping[str, int], *down: str) -> Proposal:
+    """What is proposed for a fleet of which one node always runs, if its pipeline may have so many slots."""
+    optimizer = create("drfm", {"ingest": list(NODES)}, Role.ADMISSION)
+    seen = replace(look(in_slots(loads, down=down)), budget=budget)
+    return optimizer.propose(seen, fleet_of(ingest), {})[0]
+
+
+FULL_NODES: Mapping[str, Sequence[float]] = {"a": [1.4] * 4, "b": [1.2] * 4}
+
+
+def test_new_stream_goes_to_the_least_loaded_node_if_the_budget_allows_no_other() -> None:
+    loads, ingest = {**FULL_NODES, "new": [0.0, 0.0, 0.0, 0.4]}, {"a": 0, "b": 1}
+    plan = plan_of(within(6, loads, ingest))
+    assert (plan.after, plan.withheld, plan.missing) == ((0, 1, 2), ("node3",), 0)
+    proposal = within(4, loads, ingest)
+    plan = plan_of(proposal)
+    assert (plan.after, plan.withheld, plan.missing) == ((0, 1, 1), ("node2", "node3"), 1)
+    assert "all 2 ingest nodes are full, so these will lag: b, new (raise budget.slots)" in proposal.sentence
+    assert from_json(Proposal, to_json(proposal)) == proposal
+
+
+def test_slots_of_a_dead_node_are_for_the_one_that_takes_its_place() -> None:
+    plan = plan_of(within(4, FULL_NODES, {"a": 0, "b": 1}, "node1"))
+    assert (plan.after, plan.rescued, plan.withheld) == ((0, 2), 1, ("node3",))
+    plan = plan_of(within(1, FULL_NODES, {"a": 0, "b": 2}))
+    assert (plan.after, plan.withheld) == ((0, 2), ("node1", "node3")), "what runs may go on"
+    stay = within(2, {"a": [0.2] * 4}, {"a": 0}, "node0")
+    assert (stay.reason_code, stay.changes) == ("all_nodes_down", ())
+    assert stay.sentence.endswith("as node0 is down, and budget.slots leaves no slots for others")
