@@ -1,7 +1,8 @@
 """Empty executors that are to go, within the budget of each evaluation: the kill marks of [ALBIC].
 
 Nothing but the plan says how far that is: once no partition is left on a marked executor, the slots can be lowered.
-While the tuner keeps wanting fewer slots, the same executors stay marked, even if others have less to do by then.
+While the tuner keeps wanting fewer slots, the same executors stay marked, even if others have less to do by then. Once
+it wants as many as there are, marks are forgotten.
 
 Reference: [ALBIC] Madsen, Zhou and Cao, 2016, Sections 4.1 (Algorithm 1, lines 1-3) and 4.3.1 (horizontal scale-in).
 Deviations: a small state leaves at once, since idle executors cost more; and at least one partition leaves in each

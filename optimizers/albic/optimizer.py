@@ -77,6 +77,9 @@ class Albic:
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
             return Proposal(NAME, (), NOT_MEASURED, ""), memory
+        measured = signals.app(groups.app)
+        if LEAVING in memory and measured is not None and measured.slots <= app.slots:  # no executor is to go any more
+            memory = {key: value for key, value in memory.items() if key != LEAVING}
         drained = self._drained(signals, groups, current, memory)
         if drained is not None:
             return drained
@@ -101,8 +104,8 @@ class Albic:
                 plan = first
         plan = self._polished(groups, target, plan, fixed)
         changes = _changes(groups, app, target, plan.after)
-        if not changes:  # already requested, but not carried out yet
-            return Proposal(NAME, (), BALANCED, ""), memory
+        if not changes:  # an executor without partitions may be the best that there is, or all was requested already
+            return _stay(groups, target), memory
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)

@@ -38,6 +38,5 @@ class AlbicOptions:
 
 
 LITERAL = AlbicOptions()
-CORRECTED = AlbicOptions(corrected=True)
 LIVE = AlbicOptions(corrected=True, solver="milp")
 """What runs on a pipeline."""

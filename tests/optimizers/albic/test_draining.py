@@ -68,6 +68,17 @@ def test_marked_executor_stays_marked_when_another_has_less_to_do() -> None:
     assert "2 of 6 state partitions leave now" in second.sentence
 
 
+def test_marks_are_forgotten_when_the_scale_in_is_cancelled() -> None:
+    busy_s = [1.0 if n % 4 else 0.9 for n in range(32)]
+    _, memory, on = proposed(seen(ON, busy_s=busy_s), 3, ON, budget=2)
+    assert memory["leaving"] == [0]
+    kept, memory, _ = proposed(seen(on, busy_s=busy_s), 4, on, memory, budget=0)
+    assert not kept.changes and "leaving" not in memory and memory["moved"]
+    other = [0.1 if n % 4 == 1 else 1.0 for n in range(32)]
+    _, _, after = proposed(seen(on, busy_s=other), 3, on, memory, budget=2)
+    assert {a for a, b in zip(on, after, strict=True) if a != b} == {1}
+
+
 def test_partition_larger_than_the_budget_leaves_alone() -> None:
     _, _, after = proposed(seen(ON), 3, ON, budget=10, cost="state")
     assert sum(a != b for a, b in zip(ON, after, strict=True)) == 1

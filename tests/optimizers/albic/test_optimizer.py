@@ -179,6 +179,12 @@ def test_skew_that_no_placement_fixes_is_reported() -> None:
     assert named.sentence.endswith("; the streams with the most rows are UA (41 %), B6 (30 %)")
 
 
+def test_skew_is_reported_if_another_executor_has_no_use() -> None:
+    told = groups([10.0, *[0.5] * 7], [0, *[1] * 7])
+    proposal, _ = proposed(told, running(3, {FIRST: told.executor}))
+    assert (proposal.reason_code, proposal.changes) == ("skewed_keys", ())
+
+
 def test_slow_worker_is_named() -> None:
     told = groups([1.0] * 16, BY_NUMBER, speeds=Speeds((3,), (0.25,)))
     proposal, _ = proposed(told, running(4))

@@ -11,11 +11,12 @@ from hypothesis import given
 from millrace.optimizers.albic.graph import heavy
 from millrace.optimizers.albic.paper.albic import place
 from millrace.optimizers.albic.paper.collocation import improve, maintain
-from millrace.optimizers.albic.paper.options import CORRECTED, LITERAL, LIVE, AlbicOptions
+from millrace.optimizers.albic.paper.options import LITERAL, LIVE, AlbicOptions
 from millrace.optimizers.albic.problem import Problem
 from tests.examples import examples
 from tests.optimizers.albic.jobs import after, collocation, pairs, problem, problems
 
+CORRECTED = AlbicOptions(corrected=True)
 BOTH = pytest.mark.parametrize("options", [LITERAL, CORRECTED], ids=["literal", "corrected"])
 
 
