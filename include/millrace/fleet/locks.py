@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from millrace.run_folder.arguments import recognise
+from millrace.run_folder.discovery import driver_of
 from millrace.run_folder.lock import CHECKPOINT, AppLock, holders
 from millrace.runtime.jvm_lock import JvmLock
 
@@ -68,8 +65,5 @@ class StreamLocks:
 
 
 def _named(pid: int) -> str:
-    with suppress(psutil.Error):
-        driver = recognise(psutil.Process(pid).cmdline())
-        if driver is not None:
-            return f"{driver.pipeline}/{driver.app} (pid {pid})"
-    return f"process {pid}"
+    driver = driver_of(pid)
+    return f"process {pid}" if driver is None else f"{driver.pipeline}/{driver.app} (pid {pid})"

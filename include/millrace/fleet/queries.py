@@ -12,9 +12,10 @@ from typing import Any
 
 from millrace.fleet.locks import StreamLocks
 from millrace.fleet.names import folder_of
-from millrace.fleet.user_function import Prepared, StreamFunction, local_folder, prepare
+from millrace.fleet.user_function import Prepared, StreamFunction, prepare
 from millrace.model.errors import MillraceError
 from millrace.runtime.stop import NOTHING_TO_DO, end_at_boundary, running
+from millrace.runtime.writers import local_folder
 
 LOG = logging.getLogger(__name__)
 POLL_S = 0.1

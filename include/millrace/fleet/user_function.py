@@ -12,6 +12,7 @@ from typing import Any
 from millrace.model.errors import MillraceError
 from millrace.model.failure import reason
 from millrace.runtime.telemetry import lineage
+from millrace.runtime.writers import qualified, writer_option
 
 FUNCTION = "stream"
 MODULE = "fleet_script"
@@ -77,36 +78,15 @@ def prepare(function: StreamFunction, spark: Any, name: str, options: Mapping[st
         allowed = "a DataStreamWriter that is not started yet"
         remedy = "Return df.writeStream with its format, options and trigger, without start() or toTable()."
         raise MillraceError(f"{FUNCTION}()", type(writer).__name__, allowed, remedy)
-    own = _option(writer, CHECKPOINT)
+    own = writer_option(writer, CHECKPOINT)
     if own is not None and name_of(spark, own) != name_of(spark, checkpoint):
         remedy = f"Leave {CHECKPOINT} out: each stream of a fleet has a folder below fleet.checkpoints."
         raise MillraceError(CHECKPOINT, own, checkpoint, remedy)
-    path = _option(writer, "path")
+    path = writer_option(writer, "path")
     writer = writer.queryName(name).option(CHECKPOINT, checkpoint)
     return Prepared(writer, None if path is None else name_of(spark, path))
 
 
 def name_of(spark: Any, path: str) -> str:
     """Return the name of a path, the same for all ways to write it."""
-    return lineage.path(str(_qualified(spark, path).toString()))
-
-
-def local_folder(spark: Any, path: str) -> Path | None:
-    """Return the folder that a path names; None if it is not on this machine's file systems."""
-    uri = _qualified(spark, path).toUri()
-    return Path(str(uri.getPath())) if uri.getScheme() == "file" else None
-
-
-def _qualified(spark: Any, path: str) -> Any:
-    """Return a Hadoop path with the scheme, host and folder that the session adds."""
-    context = spark.sparkContext
-    hadoop = context._jvm.org.apache.hadoop.fs.Path(path)
-    return hadoop.getFileSystem(context._jsc.hadoopConfiguration()).makeQualified(hadoop)
-
-
-def _option(writer: Any, key: str) -> str | None:
-    """Return an option of a writer. Spark internals, covered by a test: only reflection can read it."""
-    field = writer._jwrite.getClass().getDeclaredField("extraOptions")
-    field.setAccessible(True)
-    value = field.get(writer._jwrite).get(key)
-    return str(value.get()) if value.isDefined() else None
+    return lineage.path(str(qualified(spark, path).toString()))

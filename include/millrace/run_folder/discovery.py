@@ -66,6 +66,13 @@ def python_driver(record: DriverRecord | None) -> ProcessId | None:
     return ProcessId(record.pid, record.process_started, record.boot_id, record.start_ticks)
 
 
+def driver_of(pid: int) -> DriverArguments | None:
+    """Return the arguments of the driver that a process belongs to; None for other processes."""
+    with contextlib.suppress(psutil.Error):
+        return recognise(psutil.Process(pid).cmdline())
+    return None
+
+
 def _drivers() -> Iterable[tuple[DriverArguments, ProcessId]]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

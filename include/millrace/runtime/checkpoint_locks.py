@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from millrace.model.errors import MillraceError
-from millrace.run_folder.arguments import recognise
+from millrace.run_folder.discovery import driver_of
 from millrace.run_folder.lock import CHECKPOINT, AppLock, holders, is_ours
 from millrace.runtime.jvm_lock import JvmLock
 from millrace.runtime.stop import running
+from millrace.runtime.writers import local_folder, writer_option
 
 LOG = logging.getLogger(__name__)
 OPTION = "checkpointLocation"
@@ -95,35 +93,23 @@ class CheckpointLocks:
 
 
 def checkpoint_folder(writer: Any, options: Mapping[str, Any]) -> Path | None:
-    """Return the folder of a query's checkpoint; None if it is temporary or not on this machine.
-
-    Spark internals, covered by a test: only reflection can read a writer's own options.
-    """
+    """Return the folder of a query's checkpoint; None if it is temporary or not on this machine."""
     spark, given = writer._spark, {key.lower(): value for key, value in options.items()}
-    location = given.get(OPTION.lower()) or _option(writer, OPTION)
+    location = given.get(OPTION.lower()) or writer_option(writer, OPTION)
     if location is None:
-        root, name = spark.conf.get(ROOT, None), given.get("queryname") or _option(writer, "queryName")
+        root, name = spark.conf.get(ROOT, None), given.get("queryname") or writer_option(writer, "queryName")
         if root is None or name is None:
             return None  # a temporary checkpoint
         location = f"{root}/{name}"
-    context = spark.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(str(location))
-    whole = path.getFileSystem(context._jsc.hadoopConfiguration()).makeQualified(path).toUri()
-    return Path(whole.getPath()) if whole.getScheme() == "file" else None
-
-
-def _option(writer: Any, key: str) -> str | None:
-    field = writer._jwrite.getClass().getDeclaredField("extraOptions")
-    field.setAccessible(True)
-    value = field.get(writer._jwrite).get(key)
-    return str(value.get()) if value.isDefined() else None
+    return local_folder(spark, str(location))
 
 
 def _holder(folder: Path) -> str:
     """Return which process holds a checkpoint, with what a person needs to find it."""
     pid = next(iter(holders(folder, CHECKPOINT)), None)
-    with suppress(psutil.Error):
-        driver = recognise(psutil.Process(pid).cmdline()) if pid else None
-        if driver is not None:
-            return f"The driver of {driver.pipeline}/{driver.app} (pid {pid}, run folder {driver.run_dir})"
-    return f"Process {pid}" if pid else "Another process"
+    if pid is None:
+        return "Another process"
+    driver = driver_of(pid)
+    if driver is None:
+        return f"Process {pid}"
+    return f"The driver of {driver.pipeline}/{driver.app} (pid {pid}, run folder {driver.run_dir})"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from millrace.fleet.user_function import load, local_folder, prepare
+from millrace.fleet.user_function import load, prepare
 from millrace.model.errors import MillraceError
+from millrace.runtime.writers import local_folder
 
 pytestmark = pytest.mark.spark
 
