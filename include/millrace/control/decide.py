@@ -220,7 +220,7 @@ def _with_contingencies(
     of_owner = [p for p in decision.proposals if p.optimizer == context.owners.get(SLOTS)]
     planned = tuple(line for p in of_owner for line in p.contingencies)
     former = guards.current.contingencies
-    if vetoed or not (planned or any(p.curve for p in of_owner)):
+    if vetoed or not (planned or any(p.predicted for p in of_owner)):
         planned = former.lines if former is not None and former.config_hash == context.spec.config_hash else ()
     lines = allowed_lines(planned, content, guards, changes=decision.target is not None)
     decision = replace(decision, contingencies=lines)

@@ -179,6 +179,24 @@ def test_plan_in_force_loses_the_lines_that_a_veto_forbids(tmp_path: Path) -> No
     assert renewed is not None and renewed.contingencies is not None and renewed.contingencies.lines == LINES[:1]
 
 
+def test_plan_in_force_is_withdrawn_if_the_slots_were_sized_and_need_none(tmp_path: Path) -> None:
+    class Sized(Planning):
+        def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+            proposal, memory = super().propose(signals, current, memory)
+            return replace(proposal, predicted={"throughput_rows_per_s": 900.0}), memory
+
+    store = DeploymentStore(Lake(tmp_path))
+    store.commit(on_cluster()[1], None)
+    of, decision = decided()
+    current = renew_plan(store, decision, of)
+    assert current is not None
+    given = decision_context(
+        spec=of, guards=guards(current, **CLUSTER), optimizers={"flow": Sized(2, ())}, ran=current, decision_id="e"
+    )
+    withdrawn = renew_plan(store, decide(observation(), given)[0], of)
+    assert withdrawn is not None and withdrawn.contingencies is None
+
+
 def _unsized(of: PipelineSpec, current: Deployment, changes: dict[str, Any]) -> Decision:
     judged = guards(current, **(CLUSTER | changes))
     given = decision_context(spec=of, guards=judged, optimizers={"flow": Planning(2, ())}, ran=current, decision_id="e")
