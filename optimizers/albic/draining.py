@@ -15,11 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.model.deployment import AppDeployment
 from millrace.model.placement import PartitionLoads, PlacementPlan
 from millrace.optimizers.albic.cluster import Cluster
 from millrace.optimizers.albic.limits import MB
 from millrace.optimizers.albic.options import PlacementOptions
+from millrace.optimizers.api import AppSignals, Memory
 from millrace.optimizers.memory import items
+
+LEAVING = "leaving"
+"""Key of the marked executors in the memory."""
 
 
 def draining(target: Cluster, groups: PartitionLoads, options: PlacementOptions, marked: object) -> Cluster | None:
@@ -42,6 +47,13 @@ def draining(target: Cluster, groups: PartitionLoads, options: PlacementOptions,
         return None
     budget = max(options.budget, float(problem.cost[theirs].min()))
     return replace(target, problem=replace(problem, removed=removed, budget=budget))
+
+
+def without_old_marks(memory: Memory, measured: AppSignals | None, app: AppDeployment) -> Memory:
+    """Return the memory without the marks of a scale-in that was called off."""
+    if LEAVING not in memory or measured is None or measured.slots > app.slots:
+        return memory
+    return {key: value for key, value in memory.items() if key != LEAVING}
 
 
 def still_there(drain: Cluster, plan: PlacementPlan) -> int:

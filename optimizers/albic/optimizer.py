@@ -29,7 +29,7 @@ from millrace.model.placement import (
 )
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster
-from millrace.optimizers.albic.draining import draining, leaving_executors, still_there
+from millrace.optimizers.albic.draining import LEAVING, draining, leaving_executors, still_there, without_old_marks
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
@@ -40,7 +40,7 @@ from millrace.optimizers.memory import mapping, number
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
-PLANNED, LOADS, BASE, DOUBT, LEAVING = "planned_s", "busy_s", "base_version", "doubt", "leaving"
+PLANNED, LOADS, BASE, DOUBT = "planned_s", "busy_s", "base_version", "doubt"
 """Stored of the last plan: T under it, each group's load, the version it was to change, the share it missed by, and the
 executors that it was emptying."""
 LEAST_GAP = 0.01
@@ -77,9 +77,7 @@ class Albic:
         app = None if groups is None else current.apps.get(groups.app)
         if groups is None or not groups.operator or app is None or app.executor is None:
             return Proposal(NAME, (), NOT_MEASURED, ""), memory
-        measured = signals.app(groups.app)
-        if LEAVING in memory and measured is not None and measured.slots <= app.slots:  # no executor is to go any more
-            memory = {key: value for key, value in memory.items() if key != LEAVING}
+        memory = without_old_marks(memory, signals.app(groups.app), app)
         drained = self._drained(signals, groups, current, memory)
         if drained is not None:
             return drained

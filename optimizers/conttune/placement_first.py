@@ -89,6 +89,8 @@ def _down(context: OperatorContext, step: ScalingStep, target: int, potential: P
     if context.now - enough >= max(1.0, least * context.now):
         note = f"Fewer would not do: {_why_not(target, potential)}."
         return replace(step, targets={name: enough}, pays=None, note=note)
+    if not context.is_known:
+        return ScalingStep({name: Reason.CAPACITY_UNKNOWN})
     details = {"lower": count(target, "slot"), "cause": _why_not(target, potential)}
     return ScalingStep({name: Reason.CANNOT_BALANCE}, details=details)
 

@@ -61,7 +61,7 @@ def test_count_begins_again_after_a_step_and_after_a_batch_with_rows() -> None:
     assert outcome(ask_often(fuller), 4) == (4, "capacity_unknown")
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.6, (2, "nearly_empty")), (0.0, (4, "cannot_balance"))])
+@pytest.mark.parametrize(("share", "expected"), [(0.6, (2, "nearly_empty")), (0.0, (4, "capacity_unknown"))])
 def test_state_that_cannot_be_spread_evenly_only_has_to_fit(share: float, expected: tuple[int, str]) -> None:
     uneven = PotentialPlacement(APP, 4, 2, even_ratio=1.0, fewer=(share,), heaviest="partition 3 takes 2 s")
     assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, potential=uneven), 4) == expected
