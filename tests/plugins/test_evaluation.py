@@ -7,6 +7,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
@@ -68,6 +70,28 @@ def test_change_is_committed_and_continues_on_a_worker(lake: Lake) -> None:
     assert newest is not None and newest.version == base.version + 1
     assert outcome.due == outcome.decision_id == newest.decision_id
     assert isinstance(fired(), TaskSkippedEvent), "nothing is new"
+
+
+SCRIPT = """
+import asyncio
+from airflow.__main__ import main
+
+if __name__ == "__main__":
+    from airflow.sdk.execution_time.supervisor import block_orm_access
+
+    block_orm_access()
+    from millrace.evaluator.processes import evaluated
+
+    print(asyncio.run(evaluated("tiny", {asked!r})))
+"""
+
+
+def test_evaluation_needs_no_database_if_airflow_was_started_by_its_script(lake: Lake, tmp_path: Path) -> None:
+    script = tmp_path / "airflow"
+    script.write_text(SCRIPT.format(asked=NOTHING))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert DecisionStore(lake).last("tiny") is not None, done.stdout
 
 
 def test_request_of_a_person_counts(lake: Lake) -> None:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
@@ -165,7 +166,10 @@ def _at_once() -> int:
 @cache
 def _starter() -> ThreadPoolExecutor:
     """Return the thread that starts processes."""
-    # each fork runs the main script again, unless that was started as a module; then Airflow must be imported already
-    script = getattr(sys.modules["__main__"], "__spec__", None) is None
-    _CONTEXT.set_forkserver_preload([*(["airflow.__main__"] if script else []), "millrace.evaluator.preloaded"])
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is None:
+        # each fork would run Airflow's script again, which fails where triggers run, as they have no database; a module
+        # is not run again
+        main.__spec__ = find_spec("airflow.__main__")
+    _CONTEXT.set_forkserver_preload(["millrace.evaluator.preloaded"])
     return ThreadPoolExecutor(1, "millrace-evaluators")
