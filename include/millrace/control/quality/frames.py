@@ -123,9 +123,10 @@ def batches_frame(since: NewRows, now: datetime, nodes: Collection[str] = ()) ->
     # each driver of an app has a higher generation; from node to node, only time shows the order
     frame = frame.assign(idle=idle, place=frame["app"].mask(moves), start=frame["generation"].mask(moves))
     frame = frame.sort_values(["batch_id", "start", "idle", "time"], kind="stable")
-    before = frame.groupby(QUERY, dropna=False, sort=False)[
-        ["time", "app", "generation", "batch_id", "source_end", "backlog_rows", "rows_in"]
-    ].shift()
+    frame["batch_rows"] = frame["rows_in"].mask(frame["idle"])
+    by_query = frame.groupby(QUERY, dropna=False, sort=False)
+    frame["batch_rows"] = by_query["batch_rows"].ffill()
+    before = by_query[["time", "app", "generation", "batch_id", "source_end", "backlog_rows", "batch_rows"]].shift()
     step_s = (frame["time"] - before["time"]).dt.total_seconds()
     same_driver = (frame["generation"] == before["generation"]) & (frame["app"] == before["app"])
     frame["time_step_s"] = step_s
@@ -137,7 +138,7 @@ def batches_frame(since: NewRows, now: datetime, nodes: Collection[str] = ()) ->
     frame["unread_rows"] = _unread(frame, before).where(same_driver & (frame["rows_in"] == 0), 0)
     # keep the twin of a new row even if it was read before, or the new row would look unique
     twins = frame.groupby(BATCH_KEY, dropna=False, sort=False)["new"].transform("any")
-    return frame[twins].drop(columns=["new", "idle", "place", "start"])
+    return frame[twins].drop(columns=["new", "idle", "place", "start", "batch_rows"])
 
 
 def apps_frame(since: NewRows, now: datetime) -> pd.DataFrame:
@@ -158,7 +159,7 @@ def _unread(frame: pd.DataFrame, before: pd.DataFrame) -> pd.Series[float]:
     import numpy as np
 
     backlog_before = before["backlog_rows"]
-    counted = ~frame["idle"] & ~(before["rows_in"] > 0)
+    counted = ~frame["idle"] & ~(before["batch_rows"] > 0)
     if "arrival_basis" in frame:
         counted &= frame["arrival_basis"] != ArrivalBasis.LISTED
     waited = np.minimum(backlog_before.fillna(0), frame["backlog_rows"].fillna(0)).where(counted, 0)

@@ -214,6 +214,15 @@ def test_batch_without_rows_is_sound_if_it_only_moves_the_watermark(
     assert later(w, [row | ({"rows_in": 0} if row["batch_id"] in empty else {}) for row in rows]).passed is sound
 
 
+def test_batch_that_moves_the_watermark_is_sound_if_rows_are_reported_while_it_runs(w: World) -> None:
+    waits = {"backlog_rows": 1, "source_end": 4001}
+    rows = [row | (waits if row["batch_id"] == 40 else {}) for row in new_rows()]
+    last = next(row for row in rows if row["batch_id"] == 39)
+    marker = last | waits | {"rows_in": 0, "durations_ms": {}, "time": last["time"] + timedelta(milliseconds=10)}
+    rows = [row | ({"rows_in": 0} if row["batch_id"] == 40 else {}) for row in rows]
+    assert later(w, [*rows, marker]).passed
+
+
 def test_gate_when_waiting_rows_are_only_estimated_then_accepts_empty_batches(w: World) -> None:
     rows = [row | {"source_end": None, "arrival_basis": "listed"} for row in unread(new_rows())]
     assert later(w, rows).passed
