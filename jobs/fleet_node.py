@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--options", type=json.loads, default={}, help="options for the function, as a JSON object")
     parser.add_argument("--streams", default="", help="streams to run without Millrace: a,b,c or a JSON list")
     parser.add_argument("--most-starts", type=int, default=4, help="streams that may start at once")
-    stop = "seconds a stream gets to end its batch without Millrace, whose drivers have stop_deadline_s of the spec"
+    stop = "time for a stream to end its batch, seconds; drivers of Millrace have stop_deadline_s of the spec"
     parser.add_argument("--stop-deadline", type=float, default=30.0, help=stop)
     given = parser.parse_args()
     try:

@@ -188,7 +188,7 @@ class StreamPlacement:
         return int(np.ceil(total.max(initial=0.0) / self.capacity - ROUNDING))
 
     def least_ending(self, periods: int) -> int:
-        """Return the least number of nodes that rates need within the next periods besides those that always run."""
+        """Return the least number of nodes that rates need within the next periods, without those that always run."""
         return max(0, self.least_nodes(periods) - len(self.running))
 
     def has_room(self, nodes: Ints, need: float) -> Bools:

@@ -58,8 +58,7 @@ def unverified(history: Iterable[Reconfiguration], signals: Signals) -> list[Rec
         and c.outcome is Outcome.READY
         and c.decision_id is not None
         and not c.achieved
-        and c.to_version is not None
-        and c.to_version <= signals.deployment_version  # newer versions changed other apps, or only a plan
+        and c.shows_in(signals)
     ]
 
 

@@ -55,6 +55,12 @@ def _allowed(line: Contingency, content: Deployment, guards: GuardContext) -> Co
     return None
 
 
+def plan_in_force(current: Deployment, spec: PipelineSpec) -> ContingencyPlan | None:
+    """Return the plan of a Deployment; None if it has none, or one that was made for another spec."""
+    plan = current.contingencies
+    return plan if plan is not None and plan.config_hash == spec.config_hash else None
+
+
 def plan_of(decision: Decision, spec: PipelineSpec) -> ContingencyPlan | None:
     """Return a Decision's lines for agents to carry out; None in modes in which a person decides."""
     if spec.mode is not Mode.AUTO or not decision.contingencies:
@@ -76,7 +82,7 @@ def renew_plan(deployments: DeploymentStore, decision: Decision, spec: PipelineS
         return None
     plan, former = plan_of(decision, spec), current.contingencies
     if spec.mode is Mode.AUTO and (decision.action is Action.AWAIT or not decision.proposals):
-        plan = former if former is not None and former.config_hash == spec.config_hash else None
+        plan = plan_in_force(current, spec)
     if plan == former or (plan is not None and not plan.renews(former)):
         return None
     why = "a person decides on each change" if spec.mode is not Mode.AUTO else "nothing more is allowed now"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from millrace.control import messages
-from millrace.control.contingencies import allowed_lines, plan_of
+from millrace.control.contingencies import allowed_lines, plan_in_force, plan_of
 from millrace.control.evaluation import NO_REQUEST, EvaluationInput, GateResult, Hold, Request
 from millrace.control.guard_context import GuardContext
 from millrace.control.guards import first_veto, judge, quality_outcome, reason_code
@@ -219,9 +219,9 @@ def _with_contingencies(
     content = guards.current if vetoed else decision.target or proposals.content
     of_owner = [p for p in decision.proposals if p.optimizer == context.owners.get(SLOTS)]
     planned = tuple(line for p in of_owner for line in p.contingencies)
-    former = guards.current.contingencies
     if vetoed or not (planned or any(p.predicted for p in of_owner)):
-        planned = former.lines if former is not None and former.config_hash == context.spec.config_hash else ()
+        in_force = plan_in_force(guards.current, context.spec)
+        planned = () if in_force is None else in_force.lines
     lines = allowed_lines(planned, content, guards, changes=decision.target is not None)
     decision = replace(decision, contingencies=lines)
     if decision.target is None or decision.action is not Action.APPLY:

@@ -119,7 +119,7 @@ def cool_down(context: GuardContext, target: Deployment) -> str | None:
 
 
 def _touched(current: Deployment, target: Deployment) -> Collection[str]:
-    """Return the apps that a change concerns: all, if it changes anything besides apps, such as who reads a stream."""
+    """Return the apps that a change concerns: all, if it changes anything else, such as who reads a stream."""
     if replace(target, apps=current.apps).content != current.content:
         return target.apps
     return {name for name, app in target.apps.items() if app != current.apps.get(name)}

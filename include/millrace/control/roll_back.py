@@ -128,9 +128,8 @@ def _trial(
     in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
     if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):
         return None
-    # newer versions changed other apps, or only a plan: what the change set is in force
-    seen = signals is not None and change.to_version is not None and change.to_version <= signals.deployment_version
-    return Trial(change, decision, steps, before, after, signals if seen else None)
+    measured = signals if signals is not None and change.shows_in(signals) else None
+    return Trial(change, decision, steps, before, after, measured)
 
 
 def _miss(trial: Trial, limits: Verification) -> Miss | None:

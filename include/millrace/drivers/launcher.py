@@ -96,7 +96,7 @@ class Launcher:
         env = submit.environment(self.options, replace(app, submit={**app.submit, "secrets": {}}), {})
         words = [f"{key}={value}" for key, value in env.items() if key not in secrets]
         words += submit.command(self.options, app, self._arguments(app, name, version, number))
-        # the shell assigns them: env would have them in its command line
+        # the shell assigns them: env's command line would show them
         assigned = [_assignment(key, source) for key, source in secrets.items()]
         remarks = [_remark(key, source) for key, source in secrets.items() if source.startswith(FROM_AIRFLOW)]
         return "\n".join([*remarks, " ".join([*assigned, "env", shlex.join(words)])])

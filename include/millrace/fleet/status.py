@@ -37,7 +37,7 @@ class StreamStatus:
         retry_at: When a failed stream is started again (UTC); None for others.
         holder: Who holds the lock that it waits for; empty if it waits for none.
         sink: Name of its sink, as telemetry has it; None if its writer does not show it.
-        abandoned: Whether it belongs elsewhere by now and has no query here, but a call to start it has not returned.
+        abandoned: Whether another node has to run it now, and only a call to start it is left here.
     """
 
     stream: str

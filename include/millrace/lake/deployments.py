@@ -109,11 +109,6 @@ class DeploymentStore:
         """
         return [from_json(Deployment, row["content"]) for row in self.lake.rows(sql, TABLE)]
 
-    def history(self) -> list[tuple[datetime, Deployment]]:
-        """Return every version of every pipeline and when it was made (UTC), oldest first."""
-        rows = self.lake.rows("select time, content from deployments order by time, version", TABLE)
-        return [(row["time"], from_json(Deployment, row["content"])) for row in rows]
-
     def since(self, pipeline: str, version: int, time: datetime) -> dict[int, Deployment]:
         """Return a pipeline's versions from a number on, and earlier ones made at a time (UTC) or later, by number."""
         where = f"pipeline = {literal(pipeline)} and (version >= {literal(version)} or time >= {literal(time)})"

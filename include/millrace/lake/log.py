@@ -137,7 +137,7 @@ class DeltaLog:
     Attributes:
         location: Location of the log.
         restarts: How often :meth:`newest` no longer found the entry that was the newest before: the table was
-            recreated, or the log was cleaned. What was read by version before counts no longer.
+            recreated, or the log was cleaned. Results that were read by version before are out of date.
     """
 
     def __init__(self, table: str | Path | Location) -> None:
@@ -156,7 +156,7 @@ class DeltaLog:
         return self.stamp(version) is not None
 
     def stamp(self, version: int) -> Stamp | None:
-        """Return what tells an entry from that of another table; None if the log has no such entry.
+        """Return what distinguishes an entry from that of another table; None if the log has no such entry.
 
         Raises:
             OSError: If that cannot be determined.

@@ -215,3 +215,7 @@ class Reconfiguration:
     outcome: Outcome
     error: str | None = None
     achieved: Mapping[str, float] = field(default_factory=dict)
+
+    def shows_in(self, signals: Signals) -> bool:
+        """Return whether signals are of its version, or of a newer one, which changed other apps or only a plan."""
+        return self.to_version is not None and self.to_version <= signals.deployment_version

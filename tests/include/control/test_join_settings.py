@@ -175,7 +175,7 @@ def test_overloaded_join_changes_each_time_without_restarts(tmp_path: Path) -> N
     ReconfigurationStore(w.lake).record(replace(restarted(1), started=w.clock.now, ended=w.clock.now))
     actions = [evaluate(w, number).action for number in range(31, 35)]
     assert actions == [Action.APPLY, Action.APPLY, Action.HOLD, Action.APPLY]
-    history = [made.join for _, made in DeploymentStore(w.lake).history()]
+    history = [made.join for _, made in reversed(DeploymentStore(w.lake).versions(NAME, 100))]
     assert history == [
         JoinSettings(2, 10, 0.0), JoinSettings(3, 10, 0.3), JoinSettings(3, 4, 0.1), JoinSettings(3, 4, 0.0)
     ]  # fmt: skip

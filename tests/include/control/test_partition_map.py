@@ -108,7 +108,7 @@ def test_map_changes_each_time_without_restarts(tmp_path: Path) -> None:
     assert evaluate(w, 32).action is Action.HOLD
     plant.hot = 1234
     assert evaluate(w, 33).action is Action.APPLY
-    history = [made for _, made in DeploymentStore(w.lake).history()]
+    history = [made for _, made in reversed(DeploymentStore(w.lake).versions(NAME, 100))]
     assert [set(made.partitioning["areas"].hot) for made in history[1:]] == [{17}, {1234}]
     assert [made.partitioning["areas"].revision for made in history[1:]] == [2, 3]
     assert {id_ for made in history for id_ in [made.apps == history[0].apps]} == {True}

@@ -84,7 +84,7 @@ def test_change_that_the_quota_vetoes_is_a_need_of_its_pipeline(tables: ControlT
     evaluated(tables, "a", 1, action=Action.VETO, change=6)
     assert share_of(spec("b"), tables, NOON) == 18
     evaluated(tables, "a", 1, action=Action.ADVISE, change=6, minute=1)
-    assert share_of(spec("b"), tables, NOON) == 20, "nobody may carry it out"
+    assert share_of(spec("b"), tables, NOON) == 20, "only a person may carry it out"
 
 
 def test_shares_follow_the_priorities_and_fill_the_quota(tables: ControlTables) -> None:

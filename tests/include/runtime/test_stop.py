@@ -1,4 +1,4 @@
-"""When a driver stops, and where its queries do: at the end of a batch, after the windows that its rows closed."""
+"""When a driver and its queries stop: at the end of a batch, after the windows that its rows closed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from millrace.runtime.stop import StopRequest
 stopped = threading.Event()
 request = StopRequest(stopped.set)
 request.install()
-ready, tell = os.pipe()
+ready, begun = os.pipe()
 child = os.fork()
 if child == 0:
-    os.write(tell, b"x")
+    os.write(begun, b"x")
     time.sleep(60)
     os._exit(0)
 os.read(ready, 1)

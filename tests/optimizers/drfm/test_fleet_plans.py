@@ -325,7 +325,7 @@ def test_slots_of_a_dead_node_are_for_the_one_that_takes_its_place() -> None:
     plan = plan_of(within(4, FULL_NODES, {"a": 0, "b": 1}, "node1"))
     assert (plan.after, plan.rescued, plan.withheld) == ((0, 2), 1, ("node3",))
     plan = plan_of(within(1, FULL_NODES, {"a": 0, "b": 2}))
-    assert (plan.after, plan.withheld) == ((0, 2), ("node1", "node3")), "what runs may go on"
+    assert (plan.after, plan.withheld) == ((0, 2), ("node1", "node3")), "what runs may continue"
     stay = within(2, {"a": [0.2] * 4}, {"a": 0}, "node0")
     assert (stay.reason_code, stay.changes) == ("all_nodes_down", ())
     assert stay.sentence.endswith("as node0 is down, and budget.slots leaves no slots for others")

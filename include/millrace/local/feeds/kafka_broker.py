@@ -95,7 +95,7 @@ class KafkaBroker:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise self._failed("does not answer")
                 time.sleep(POLL_S)
-        except BaseException:  # Ctrl-C too: nobody else knows of the process yet
+        except BaseException:  # Ctrl-C too: no record names the process yet
             process.kill()
             process.wait()
             raise
