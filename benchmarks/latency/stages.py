@@ -91,7 +91,7 @@ def changes_up(spec: PipelineSpec, lake: Lake, executor_starts: Sequence[float] 
     """
     tables, commits = ControlTables(lake), _commits(lake, "telemetry/batches")
     decisions = {d.decision_id: d for d in tables.decisions.recent(spec.name, ALL)}
-    versions = {d.version: time.timestamp() for time, d in tables.deployments.history() if d.pipeline == spec.name}
+    versions = {d.version: time.timestamp() for time, d in tables.deployments.versions(spec.name, ALL)}
     starts, found = np.sort(np.array(executor_starts)), []
     for change in reversed(tables.reconfigurations.recent(spec.name, ALL)):
         decision = decisions.get(change.decision_id or "")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from millrace.lake.decisions import ID_TIME
-from millrace.lake.deployments import DeploymentStore
+from millrace.lake.deployments import TABLE as DEPLOYMENTS
 from millrace.lake.log import Commit
 from millrace.lake.store import Lake
 
@@ -179,4 +179,5 @@ def reasons(found: Mapping[str, History], begin: float, end: float) -> Counter[s
 
 def changed_slots(lake: Lake, begin: float, end: float) -> int:
     """Return how many Deployments were committed between two moments, seconds since 1970."""
-    return sum(begin <= time.timestamp() < end for time, _ in DeploymentStore(lake).history())
+    rows = lake.rows("select time from deployments", DEPLOYMENTS)
+    return sum(begin <= row["time"].timestamp() < end for row in rows)
