@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 
 from benchmarks.albic import flights
+from benchmarks.albic.flight_groups import GROUPS
 from benchmarks.albic.methods import METHODS, cluster_of, problem_of
 from benchmarks.albic.rivals.potc import route
 from benchmarks.albic.shapes import MOVE_POINTS, Shape, chained, made_up, paired
@@ -132,7 +133,7 @@ def _on_flights(job: int, seed: int) -> PlacementPlant:
     groups = len(traffic[0].load)
     node = np.empty(groups, dtype=np.intp)
     node[np.random.default_rng([seed, 3]).permutation(groups)] = np.arange(groups) % flights.NODES
-    operator = np.arange(groups) // flights.GROUPS
+    operator = np.arange(groups) // GROUPS
     cluster = Cluster(operator, node, np.ones(flights.NODES), np.ones(groups), move_points=MOVE_POINTS)
     return PlacementPlant(cluster, lambda period: traffic[min(period, len(traffic) - 1)])
 

@@ -79,7 +79,7 @@ def begin() -> Hashing:
     folder = Path(scratch.name)
     _table().to_parquet(folder / TABLE)
     conf = conf_words({**driver_submit_conf(), "spark.ui.enabled": "false"})
-    command = [spark_submit(), "--master", "local[2]", "--driver-memory", "1g", *conf, __file__, folder]
+    command = [str(spark_submit()), "--master", "local[2]", "--driver-memory", "1g", *conf, __file__, str(folder)]
     with (folder / WORDS).open("wb") as words:  # output of Python in the driver; the other stream is Spark's log
         job = subprocess.Popen(command, env={**os.environ, **environment()}, stdout=words, stderr=subprocess.DEVNULL)
     return Hashing(scratch, job)

@@ -75,7 +75,7 @@ def chosen(ds2: Optimizer, fixture: Fixture) -> tuple[int, ...]:
     """Return p of Op1 and Op2 that an optimizer chooses."""
     proposal, _ = ds2.propose(_signals(fixture), _deployment(), {})
     wanted = {change.operator: change.value for change in proposal.changes}
-    return tuple(wanted.get(name, 1) for name in OPERATORS)
+    return tuple(int(wanted.get(name, 1)) for name in OPERATORS)
 
 
 def _deployment() -> Deployment:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.drfm.gps import file as trace
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
 from benchmarks.elastic.contest import BENCH, Contest, fixed_for
@@ -42,7 +43,6 @@ from benchmarks.elastic.streams import (
     step6,
     stream,
     taxis,
-    trace,
 )
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +58,15 @@ class Campaign:
 
         def last_commit() -> datetime | None:
             newest = record()
-            return newest and newest.last_commit_at
+            return None if newest is None else newest.last_commit_at
+
+        def committed(before: datetime | None) -> bool:
+            return last_commit() != before
 
         seen = last_commit()
         try:
             while not settled(source, results):
-                wait_until(lambda seen=seen: last_commit() != seen, "the batch after the last", every_s=READ_S)
+                wait_until(partial(committed, seen), "the batch after the last", every_s=READ_S)
                 seen = last_commit()
         except RuntimeError as error:
             say(f"    {error}: {state()}")

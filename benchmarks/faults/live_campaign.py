@@ -98,7 +98,7 @@ def _await_commit(pipeline: Pipeline, after: float) -> None:
 
     def committed() -> bool:
         record = pipeline.record()
-        last = record and record.last_commit_at
+        last = None if record is None else record.last_commit_at
         return last is not None and last.timestamp() > after
 
     wait_until(committed, "a batch is committed")

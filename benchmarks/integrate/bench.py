@@ -82,9 +82,10 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0) -> l
                 rounds.append({})
                 methods = list(METHODS)
                 random.Random(number).shuffle(methods)  # noqa: S311 - what disturbs the machine hits others first
-                span = {"seed": number, "length_s": size.length_s, "period_s": size.period_s}
                 for method in methods:
-                    measured = attempts.attempt(SKEW, method.name, partial(run_method, cluster, method=method, **span))
+                    run = partial(run_method, cluster, method=method, seed=number)
+                    run = partial(run, length_s=size.length_s, period_s=size.period_s)
+                    measured = attempts.attempt(SKEW, method.name, run)
                     if measured is not None:
                         rounds[-1][method.name] = measured
     except KeyboardInterrupt:

@@ -151,15 +151,15 @@ class Round:
         if not has_compiler():
             say(f"  - {LARGE}: skipped, as there is no javac")
             return
-        span = {"batches": self.size.batches, "period_s": PERIOD_S}
-        work = {name: partial(run_large_state, self.cluster, method=METHODS[name], **span) for name in LARGE_METHODS}
+        run = partial(run_large_state, self.cluster, batches=self.size.batches, period_s=PERIOD_S)
+        work = {name: partial(run, method=METHODS[name]) for name in LARGE_METHODS}
         self.results.steady.setdefault(LARGE, []).append(self._attempts(LARGE, work))
 
     def drift(self) -> None:
         """Measure a drifting load."""
-        phases = {"phases": self.size.phases, "batches": self.size.phase_batches, "seed": self.number}
-        span = {**phases, "period_s": DRIFT_PERIOD_S}
-        work = {name: partial(run_drift, self.cluster, method=METHODS[name], **span) for name in (ALBIC, EVEN)}
+        run = partial(run_drift, self.cluster, phases=self.size.phases, batches=self.size.phase_batches)
+        run = partial(run, seed=self.number, period_s=DRIFT_PERIOD_S)
+        work = {name: partial(run, method=METHODS[name]) for name in (ALBIC, EVEN)}
         self.results.drift.append(self._attempts(DRIFT, work))
 
     def resize(self) -> None:
@@ -183,14 +183,13 @@ class Round:
         self._pairs(ONE_HOST, {})
 
     def _steady(self, scenario: str, methods: Mapping[str, Method]) -> None:
-        span = {"batches": self.size.batches, "period_s": PERIOD_S}
-        work = {name: partial(run_steady, self.cluster, method=method, **span) for name, method in methods.items()}
+        run = partial(run_steady, self.cluster, batches=self.size.batches, period_s=PERIOD_S)
+        work = {name: partial(run, method=method) for name, method in methods.items()}
         self.results.steady.setdefault(scenario, []).append(self._attempts(scenario, work))
 
     def _pairs(self, scenario: str, conf: Mapping[str, str]) -> None:
-        span = {"batches": self.size.batches, "period_s": PERIOD_S, "conf": conf}
-        methods = (ALBIC, *PAIR_RIVALS)
-        work = {name: partial(run_pairs, self.cluster, method=METHODS[name], **span) for name in methods}
+        run = partial(run_pairs, self.cluster, batches=self.size.batches, period_s=PERIOD_S, conf=conf)
+        work = {name: partial(run, method=METHODS[name]) for name in (ALBIC, *PAIR_RIVALS)}
         self.results.pairs.setdefault(scenario, []).append(self._attempts(scenario, work))
 
     def _attempts(self, scenario: str, work: Mapping[str, Callable[[str], T]]) -> dict[str, T]:

@@ -142,7 +142,7 @@ def pair_records(scenarios: Mapping[str, Sequence[Mapping[str, PairRun]]]) -> It
 
 
 def _times(scenario: str, rounds: Sequence[Round]) -> Iterator[Record]:
-    for name in METHODS | WAITS:
+    for name in {**METHODS, **WAITS}:
         results = [r[name] for r in rounds if name in r]
         if results:
             times, moves = [r.batch_s for r in results], max(r.moves for r in results)

@@ -76,7 +76,7 @@ def run_kills(cluster: Cluster, name: str, kills: int, period_s: float, seed: in
 
 def _rotated(decision: Decision) -> dict[str, tuple[int, ...]]:
     """Return a placement in which each partition is one executor further than measured."""
-    groups = decision.signals and decision.signals.partition_loads
+    groups = None if decision.signals is None else decision.signals.partition_loads
     if groups is None:
         raise RuntimeError("no state partition was measured")
     executors: dict[str, dict[int, int]] = {}

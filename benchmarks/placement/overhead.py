@@ -50,7 +50,7 @@ def overhead_records(seconds: float) -> list[Record]:
             "spark.sql.adaptive.enabled": "false",
         }
         options = ["--master", f"local[{SLOTS}]", *conf_words(conf)]
-        command = [spark_submit(), *options, __file__, folder, f"{seconds:g}"]
+        command = [str(spark_submit()), *options, __file__, folder, f"{seconds:g}"]
         env = {**os.environ, **environment()}
         ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
@@ -97,8 +97,7 @@ def _spent(spark: Any) -> dict[str, float]:
     threads = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
     infos = threads.getThreadInfo(threads.getAllThreadIds())
     serving = [info.getThreadId() for info in infos if info is not None and info.getThreadName().startswith(SERVING)]
-    own = psutil.Process()
-    python_s, jvm_s = (sum(process.cpu_times()[:2]) for process in (own, own.parent()))
+    python_s, jvm_s = (sum(process.cpu_times()[:2]) for process in (psutil.Process(), psutil.Process(os.getppid())))
     serving_s = sum(threads.getThreadCpuTime(thread) for thread in serving) / 1e9
     return {"python_s": python_s, "serving_s": serving_s, "all_s": python_s + jvm_s}
 

@@ -113,10 +113,8 @@ def _balanced(pipeline: Pipeline, since: datetime, slots: int) -> list[bool]:
     """Return, per evaluation since a time, whether it found load even on all slots and planned no move."""
     told = []
     for decision in judged(pipeline, since):
-        groups, current = (
-            decision.signals and decision.signals.partition_loads,
-            pipeline.latest().apps[pipeline.spec.app],
-        )
+        groups = None if decision.signals is None else decision.signals.partition_loads
+        current = pipeline.latest().apps[pipeline.spec.app]
         size = current.executor
         if groups is None or size is None or current.slots != slots:
             told.append(False)

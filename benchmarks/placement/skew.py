@@ -196,7 +196,8 @@ def _with_plan(pipeline: Pipeline, found: SteadyRun) -> SteadyRun:
             changes = pipeline.tables.reconfigurations.recent(pipeline.spec.name)
             achieved = next((c.achieved for c in changes if c.decision_id == decision.decision_id), {})
             found = replace(found, plan=plan, achieved_s=achieved.get(STATEFUL_BATCH), evaluations=number)
-            groups = decisions[-1].signals and decisions[-1].signals.partition_loads
+            signals = decisions[-1].signals
+            groups = None if signals is None else signals.partition_loads
             return found if groups is None else replace(found, distance=load_distance(busy_s(groups, plan.executors)))
     return found
 

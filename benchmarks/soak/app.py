@@ -33,7 +33,7 @@ def arrivals(seconds: float) -> float:
 
 def ability(slots: int) -> float:
     """Return the throughput of some slots, rows per second."""
-    return 400.0 * slots**0.9
+    return 400.0 * math.pow(slots, 0.9)
 
 
 class CountedExecutors(Allocation):

@@ -56,7 +56,7 @@ def measure(quick: bool) -> list[Record]:
             "spark.sql.adaptive.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
-        command = [spark_submit(), "--master", f"local[{SLOTS}]", *conf_words(conf), __file__, folder, str(pairs)]
+        command = [str(spark_submit()), "--master", f"local[{SLOTS}]", *conf_words(conf), __file__, folder, str(pairs)]
         ended = subprocess.run(
             command, env={**os.environ, **environment()}, capture_output=True, text=True, check=False
         )

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median as middle
+from typing import cast
 
 from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
@@ -122,7 +123,7 @@ def _last_batch(commits: Path) -> int:
 @contextmanager
 def _under_millrace(pipeline: Pipeline, conf: Mapping[str, str]) -> Iterator[Callable[[], bool]]:
     app = pipeline.first.apps[pipeline.spec.app]
-    submit = {**app.submit, "conf": {**app.submit.get("conf", {}), **conf}}
+    submit = {**app.submit, "conf": {**cast(Mapping[str, str], app.submit.get("conf", {})), **conf}}
     logged = replace(pipeline.first, apps={pipeline.spec.app: replace(app, submit=submit)})
     with replace(pipeline, first=logged).running():
         yield lambda: False  # the reconciler reports a driver that does not start
