@@ -31,6 +31,7 @@ class ForecastState:
         trust: Trust in declared characteristics, shape (S,).
         learned_trust: Trust in learned characteristics, shape (S,).
         error: Recent mean squared error of each source, shape (SOURCES, S).
+        fallen: Part of it that counts for one period only, as the rate fell far below that source, shape (SOURCES, S).
         expected: Rate expected in the next period, shape (S,).
         expected_by: The same by each source alone, shape (SOURCES, S); NaN if it does not say.
         history: Rates to learn from, shape (T, S), the newest last.
@@ -49,6 +50,7 @@ class ForecastState:
     trust: Floats
     learned_trust: Floats
     error: Floats
+    fallen: Floats
     expected: Floats
     expected_by: Floats
     history: Floats
@@ -104,6 +106,7 @@ def no_streams(model: Floats) -> ForecastState:
         trust=none,
         learned_trust=none,
         error=by_source,
+        fallen=by_source,
         expected=none,
         expected_by=by_source,
         history=np.zeros((0, 0)),
@@ -140,6 +143,7 @@ def connect(state: ForecastState, streams: tuple[str, ...], period: int) -> Fore
         trust=take(state.trust, kept, 1.0),
         learned_trust=take(state.learned_trust, kept, 1.0),
         error=take(state.error, kept, 0.0),
+        fallen=take(state.fallen, kept, 0.0),
         expected=take(state.expected, kept, np.nan),
         expected_by=take(state.expected_by, kept, np.nan),
         history=take(state.history, kept, np.nan),

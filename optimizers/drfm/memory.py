@@ -22,7 +22,7 @@ from millrace.optimizers.drfm.forecast_state import ForecastState
 from millrace.optimizers.drfm.rate_forecaster import RateForecaster
 from millrace.optimizers.drfm.trust import SOURCES
 
-PER_STREAM = ("joined", "seen", "total", "error", "trust", "learned_trust", "rate", "history")
+PER_STREAM = ("joined", "seen", "total", "error", "fallen", "trust", "learned_trust", "rate", "history")
 """Arrays of a :class:`ForecastState` that are stored by their names."""
 LEARNED = "learned."
 """Prefix of the columns of learned characteristics."""
@@ -106,10 +106,16 @@ def restore(
         stored: Columns by name.
     """
     count = len(streams)
+    stored = {"fallen": np.zeros((SOURCES, count)), **stored}  # memories of version 0.2 do not have it
     names = (*PER_STREAM, *(LEARNED + name for name in columns(unknown(0))), EXPECTED, MODEL)
     if any(name not in stored or stored[name].shape[-1:] != (count,) for name in names):
         return None
-    rows = {"error": SOURCES, EXPECTED: 1 + SOURCES, MODEL: len(forecaster.forecaster.start(np.zeros(0)))}
+    rows = {
+        "error": SOURCES,
+        "fallen": SOURCES,
+        EXPECTED: 1 + SOURCES,
+        MODEL: len(forecaster.forecaster.start(np.zeros(0))),
+    }
     vectors = set(names) - {*rows, "history"}
     if any(stored[name].shape != (number, count) for name, number in rows.items()):
         return None
@@ -123,6 +129,7 @@ def restore(
         seen=stored["seen"],
         total=stored["total"],
         error=stored["error"],
+        fallen=stored["fallen"],
         trust=stored["trust"],
         learned_trust=stored["learned_trust"],
         rate=stored["rate"],

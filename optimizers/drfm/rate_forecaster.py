@@ -32,6 +32,8 @@ from millrace.optimizers.drfm.trust import LEARNED, Belief, believe, trusts_decl
 
 WIDEST = 4.0
 """Growth of a forecast's variance beyond which it says nothing more: rates do not wander off without limit."""
+FALL = 9.0
+"""Squared error over the mean squared one beyond which a rate below the expected one counts as a fall."""
 FADING = 0.5
 """Part of the assumption that a stream errs as others do that is left a period later: its own errors show soon."""
 
@@ -103,9 +105,9 @@ class RateForecaster:
         if tuple(streams) != state.streams:
             state = self.declare(connect(state, tuple(streams), period))
         rate = self._clean(np.asarray(rate, dtype=float))
-        seen, options = np.isfinite(rate), self.options
+        seen = np.isfinite(rate)
         declared, learned, _ = state.expected_by
-        off = (rate - state.expected_by) ** 2
+        error, fallen = self._errors(state, rate)
         first = (state.seen == 0) & seen
         model = np.where(first, self.forecaster.start(rate), self.forecaster.update(state.model, rate))
         state = replace(
@@ -116,7 +118,8 @@ class RateForecaster:
             total=state.total + np.where(seen, rate, 0.0),
             trust=update_trust(state.trust, state.declared, declared, rate),
             learned_trust=update_trust(state.learned_trust, state.learned, learned, rate),
-            error=np.where(np.isfinite(off), state.error + options.memory * (off - state.error), state.error),
+            error=error + fallen,
+            fallen=fallen,
             model=model,
         )
         return self._expect_next(self._learn(state))
@@ -200,6 +203,22 @@ class RateForecaster:
             good = (rate >= 0) & (rate <= self.options.absurd * self.capacity)
         return np.where(good, rate, np.nan)
 
+    def _errors(self, state: ForecastState, rate: Floats) -> tuple[Floats, Floats]:
+        """Return the mean squared error of each source, and what a fall adds to it for a period, (SOURCES, S) each.
+
+        A rate that falls needs less capacity: it makes a stream uncertain until the next period shows whether it stays
+        low, and no longer. A rise counts as any other error.
+        """
+        memory, before = self.options.memory, state.error - state.fallen
+        off = (rate - state.expected_by) ** 2
+        least = (self.options.noise * np.nan_to_num(state.average)) ** 2
+        usual = np.where(rate < state.expected_by, np.minimum(off, FALL * np.maximum(before, least)), off)
+        known = np.isfinite(off)
+        return (
+            np.where(known, before + memory * (usual - before), before),
+            np.where(known, memory * (off - usual), 0.0),
+        )
+
     def _learn(self, state: ForecastState) -> ForecastState:
         options = self.options
         if not options.learns:
@@ -223,11 +242,13 @@ class RateForecaster:
         certain = group & new.two_level
         # errors from before the cycle was known say nothing about future ones
         fresh = certain & ~state.learned.cyclic & new.cyclic
-        error = state.error.copy()
+        error, fallen = state.error.copy(), state.fallen.copy()
         error[LEARNED] = np.where(fresh, (self.options.noise * new.average) ** 2, error[LEARNED])
+        fallen[LEARNED] = np.where(fresh, 0.0, fallen[LEARNED])
         return replace(
             state,
             error=error,
+            fallen=fallen,
             learned_trust=np.where(certain & ~state.learned.two_level, 1.0, state.learned_trust),
             learned=new.where(group, state.learned),
         )

@@ -82,11 +82,20 @@ def test_memory_when_metadata_change_then_the_new_ones_are_declared():
     assert read(stored(fed(told_nothing, 5)), knowing).forecast.declared.high.tolist() == [400.0]
 
 
+def test_memory_of_version_0_2_is_read():
+    forecaster = RateForecaster(C)
+    value = stored(fed(forecaster, 5))
+    del value["columns"]["fallen"]
+
+    assert read(value, forecaster).forecast.streams == ("a",)
+
+
 def test_memory_keeps_the_keys_of_stored_memories():
     value = stored(fed(RateForecaster(C), 5))
 
     assert list(value) == ["period_s", "until", "streams", "node", "seen", "foreseen", "columns"]
     assert list(value["foreseen"]) == ["forecast", "came", "off"]
     learned = [f"learned.{n}" for n in ("low", "high", "average", "up", "down", "phase", "ramp", "ends")]
-    own = ["joined", "seen", "total", "error", "trust", "learned_trust", "rate", "history", "expected", "state"]
+    own = ["joined", "seen", "total", "error", "fallen", "trust", "learned_trust", "rate", "history"]
+    own += ["expected", "state"]
     assert set(value["columns"]) == {*own, *learned}

@@ -7,6 +7,7 @@ from millrace.optimizers.drfm.forecasters import Best, Holt
 from millrace.optimizers.drfm.horizon import plan
 from millrace.optimizers.drfm.metadata import Metadata
 from millrace.optimizers.drfm.rate_forecaster import ForecastOptions, RateForecaster
+from millrace.optimizers.drfm.stream_placement import HorizonOptions
 
 C = 1000.0
 JUMPS = Metadata(minimum=100.0, maximum=400.0, high_duration=6, low_duration=6, phase=0, transition="jump")
@@ -80,6 +81,27 @@ def test_forecast_when_a_cycle_was_just_learned_then_forgets_old_errors():
     run = fed(Run(), 32, truth)
 
     assert np.sqrt(run.ahead(12)[1].max()) < 10
+
+
+def needed(run, level):
+    """Return the capacity that a stream needs now over its rate, with the planner's margin."""
+    mean, variance = run.ahead(1)
+    return (mean[0, 0] + HorizonOptions().margin * np.sqrt(variance[0, 0])) / level
+
+
+@pytest.mark.parametrize("periods", range(1, 6))
+def test_forecast_when_a_rate_falls_then_is_uncertain_for_one_period(periods):
+    noise = np.random.default_rng(2).normal(1, 0.02, 60)
+    run = fed(Run(), 40 + periods, lambda t: (400.0 if t < 39 else 100.0) * noise[t])
+
+    assert (needed(run, 100.0) > 2.0) == (periods == 1)
+
+
+def test_forecast_when_a_rate_falls_for_one_period_only_then_room_is_kept():
+    noise = np.random.default_rng(2).normal(1, 0.02, 60)
+    run = fed(Run(), 44, lambda t: (100.0 if t == 39 else 400.0) * noise[t])
+
+    assert needed(run, 400.0) > 1.5, "the rise back was an error"
 
 
 @pytest.mark.parametrize(
