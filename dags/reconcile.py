@@ -79,7 +79,7 @@ with DAG(
             # another reconcile of this pipeline does the work; a start in progress is checked again in a minute
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
             failed = " ".join(failure.sentence for failure in query_failures(pipeline, list(spec.app_specs)))
-            return report_changes(changes, reconciler.problem() or failed or None)
+            return report_changes(spec, changes, reconciler.problem() or failed or None)
 
     # runs whatever the other tasks' results; only they decide whether the run fails
     @teardown
@@ -100,10 +100,11 @@ with DAG(
 
         with as_airflow():
             spec, tables = find(pipeline), control_tables()
-            if tables.deployments.latest(pipeline) is None:
+            latest = tables.deployments.latest(pipeline)
+            if latest is None:
                 raise NotReady(f"{pipeline} was never launched")
             problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, list(spec.app_specs))
-            alerts = due(spec, tables, problem, utcnow(), failed, restart_needed(spec, tables))
+            alerts = due(spec, tables, problem, utcnow(), failed, restart_needed(latest, tables))
             try:
                 send(spec.alerts, alerts, context)
             finally:

@@ -14,7 +14,7 @@ from millrace.model.errors import MillraceError
 
 
 def send(channels: Sequence[AlertChannel], alerts: Sequence[Alert], context: Mapping[str, Any]) -> None:
-    """Send alerts to each channel that wants their kind; a failing notifier logs the failure in the task's log.
+    """Send alerts to each channel that wants their kind; a notifier that cannot deliver logs that in the task's log.
 
     Args:
         channels: The pipeline's alert channels.
@@ -22,18 +22,18 @@ def send(channels: Sequence[AlertChannel], alerts: Sequence[Alert], context: Map
         context: The task's context, for templates.
 
     Raises:
-        MillraceError: If a notifier does not exist or cannot be created; the other channels get their alerts first.
+        MillraceError: If a notifier does not exist, cannot be created, or has a wrong template; the other channels get
+            their alerts first.
     """
     problems = []
     for channel in channels:
         wanted = [alert for alert in alerts if alert.kind in channel.events]
         try:
             _notifier(channel)  # report a broken channel before it is needed
+            for alert in wanted:
+                _deliver(channel, alert, context)
         except MillraceError as problem:
             problems.append(problem)
-            continue
-        for alert in wanted:
-            _notifier(channel)({**context, "alert": {**asdict(alert), "url": url(alert)}})
     if problems:
         raise problems[0]
 
@@ -44,6 +44,18 @@ def url(alert: Alert) -> str:
     if alert.kind is AlertKind.APPROVAL:
         return f"{base}/dags/approve_{alert.pipeline}/runs/{alert.subject}"
     return f"{base}/millrace/?pipeline={alert.pipeline}"
+
+
+def _deliver(channel: AlertChannel, alert: Alert, context: Mapping[str, Any]) -> None:
+    notifier = _notifier(channel)
+    try:
+        notifier({**context, "alert": {**asdict(alert), "url": url(alert)}})
+    except Exception as error:  # Airflow's notifiers log failed deliveries, but not failed templates
+        allowed, remedy = (
+            "options that can be rendered",
+            f"{type(error).__name__}: {error}. Correct alerts in the spec.",
+        )
+        raise MillraceError("alerts.options", channel.notifier, allowed, remedy) from error
 
 
 def _notifier(channel: AlertChannel) -> Any:

@@ -86,7 +86,7 @@ def _overview() -> dict[str, Any]:
     from millrace.reporting.app_views import slots_of
     from millrace.reporting.history import histories
     from millrace.reporting.history_figure import spark
-    from millrace.wiring import control_tables, problem, query_failures, utc_now
+    from millrace.wiring import control_tables, problem, query_failures, restart_needed, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -101,6 +101,7 @@ def _overview() -> dict[str, Any]:
                 "current": current,
                 "slots": "–" if current is None else slots_of(current),
                 "not_running": problem(current, tables.deployments, spec) if current else None,
+                "restart": restart_needed(current, tables) if current else None,
                 "failed": query_failures(name, current.apps) if current else (),
                 "newest": next(iter(tables.decisions.recent(name, 1)), None),
                 "waiting": pending(spec, tables, now) if spec else [],
@@ -116,7 +117,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
     from millrace.control.pending_decision import pending
     from millrace.reporting.history import history
     from millrace.reporting.history_figure import figure
-    from millrace.wiring import control_tables, problem, query_failures, utc_now
+    from millrace.wiring import control_tables, problem, query_failures, restart_needed, utc_now
 
     tables, now = control_tables(), utc_now()
     specs, problems, launched = _known(tables)
@@ -130,6 +131,7 @@ def _pipeline(chosen: str, span: Span) -> dict[str, Any]:
         "spec_problems": problems,
         "current": launched.get(chosen),
         "not_running": None if chosen not in launched else problem(launched[chosen], tables.deployments, spec),
+        "restart": None if chosen not in launched else restart_needed(launched[chosen], tables),
         "failed": () if chosen not in launched else query_failures(chosen, launched[chosen].apps),
         "waiting": pending(spec, tables, now) if spec else [],
         **_apps(launched.get(chosen), tables),
@@ -162,15 +164,17 @@ def _shown_since(tables: ControlTables, chosen: str, span: Span, now: datetime) 
     return begin if launched is None else max(begin, min(launched, now - NARROWEST))
 
 
-def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[ExecutorRun]:
-    """Return recent executors: the newest driver's running ones first, then ended ones, newest first."""
+def _executors(tables: ControlTables, chosen: str, now: datetime) -> list[tuple[ExecutorRun, bool]]:
+    """Return recent executors, and whether each may run: those of the apps' newest drivers first, the newest first."""
     from millrace.lake.executor_runs import executor_runs
 
     runs = executor_runs(tables.lake, chosen, now - EXECUTORS_SEEN)
     ended = sorted(runs, key=lambda run: run.ended or run.started, reverse=True)
-    newest = max((run.generation for run in runs), default=0)
-    by_life = sorted(ended, key=lambda run: (-run.generation, run.ended is not None or run.generation < newest))
-    return by_life[:EXECUTORS]
+    newest: dict[str, int] = {}
+    for run in runs:
+        newest[run.app] = max(run.generation, newest.get(run.app, 0))
+    found = [(run, run.ended is None and run.generation == newest[run.app]) for run in ended]
+    return sorted(found, key=lambda each: not each[1])[:EXECUTORS]
 
 
 def _apps(current: Deployment | None, tables: ControlTables) -> dict[str, Any]:
@@ -230,4 +234,5 @@ class MillraceConsole(AirflowPlugin):
     name = "millrace"
     fastapi_apps: ClassVar = [{"app": app, "url_prefix": "/millrace", "name": "Millrace"}]
     # without a url_route it opens as a separate page: Airflow's frame would block the links to MLflow
-    external_views: ClassVar = [{"name": "Millrace", "href": "/millrace/", "destination": "nav"}]
+    # relative, as Airflow may be served below a path
+    external_views: ClassVar = [{"name": "Millrace", "href": "millrace/", "destination": "nav"}]

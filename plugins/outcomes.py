@@ -31,11 +31,12 @@ def as_airflow() -> Iterator[None]:
         raise AirflowFailException(str(problem)) from problem
 
 
-def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
-    """Log each change, export it as metrics and on the task's span, and return it as a sentence.
+def report_changes(spec: PipelineSpec, changes: Iterable[Reconfiguration], problem: str | None) -> list[str]:
+    """Log each change, export it on the task's span and as metrics unless a runner does, and return it as a sentence.
 
     Args:
-        changes: The changes.
+        spec: The pipeline.
+        changes: The changes, oldest first.
         problem: Why the pipeline does not run afterwards although it should; None if all is well.
 
     Raises:
@@ -44,9 +45,11 @@ def report_changes(changes: Iterable[Reconfiguration], problem: str | None) -> l
     """
     from millrace.reporting.metrics import export_changes
     from millrace.reporting.spans import add_changes
+    from millrace.wiring import has_runner
 
     changes = list(changes)
-    export_changes(changes)
+    if not has_runner(spec):
+        export_changes(changes)
     add_changes(changes)
     sentences = [_sentence(change) for change in changes]
     for sentence in sentences or ["nothing to change"]:
@@ -71,7 +74,7 @@ def is_settled(spec: PipelineSpec, tables: ControlTables) -> bool:
         reconciler = reconciler_for(spec, tables, airflow_secret)
         changes = reconciler.reconcile(wait_s=0, patience_s=0)
         if changes:
-            report_changes(changes, None)
+            report_changes(spec, changes, None)
         is_under_way = any(change.outcome is Outcome.OPEN for change in changes)
         return not (is_under_way or reconciler.problem() or query_failures(spec.name, list(spec.app_specs)))
     except Exception as error:  # its own task meets and reports it

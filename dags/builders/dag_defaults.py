@@ -72,4 +72,4 @@ def apply_decision(spec: PipelineSpec, decision_id: str, approved_by: str | None
 
     with as_airflow():
         changes = control_loop(spec, airflow_secret).apply(decision_id, approved_by)
-        return report_changes(changes, reconciler_for(spec, control_tables()).problem())
+        return report_changes(spec, changes, reconciler_for(spec, control_tables()).problem())

@@ -59,14 +59,16 @@ def add_tasks(spec: PipelineSpec, *, form: bool = True) -> XComArg:
 
     @task(execution_timeout=longest_change(spec), outlets=[reconfigurations_asset(spec)])
     def reconcile(version: int) -> list[str]:
-        from millrace.wiring import control_tables, reconciler_for
+        from millrace.wiring import control_tables, external_reconciler, reconciler_for
 
         with as_airflow():
-            reconciler = reconciler_for(spec, control_tables(), airflow_secret)
+            tables = control_tables()
+            reconciler = reconciler_for(spec, tables, airflow_secret)
             changes, problem = reconciler.reconcile(), reconciler.problem()
             if not spec.submit.is_external:
-                return report_changes(changes, problem)
+                return report_changes(spec, changes, problem)
             # others start its driver, perhaps later: the launch has done its part
-            return [*report_changes(changes, None), *filter(None, [problem])]
+            restart = external_reconciler(spec.name, tables).restart_needed()
+            return [*report_changes(spec, changes, None), *filter(None, [problem, restart])]
 
     return reconcile(deploy())

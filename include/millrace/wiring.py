@@ -221,7 +221,7 @@ def reconciler_for(
     """
     if spec.submit.is_external:
         return external_reconciler(spec.name, tables, spec.ready_deadline_s)
-    if os.environ.get(RUNNER_VARIABLE):
+    if has_runner(spec):
         from millrace.drivers.delegated_reconciler import DelegatedReconciler
         from millrace.environment.home import Home
 
@@ -236,9 +236,9 @@ def external_reconciler(pipeline: str, tables: ControlTables, deadline_s: float 
     return ExternalReconciler(pipeline, tables, deadline_s, utc_now)
 
 
-def restart_needed(spec: PipelineSpec, tables: ControlTables) -> str | None:
+def restart_needed(deployment: Deployment, tables: ControlTables) -> str | None:
     """Return what a person has to restart, and how, if somebody else starts the pipeline's driver; None if nothing."""
-    return external_reconciler(spec.name, tables).restart_needed() if spec.submit.is_external else None
+    return external_reconciler(deployment.pipeline, tables).restart_needed() if deployment.is_external else None
 
 
 def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:
@@ -249,6 +249,11 @@ def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretO
 
     home, options = Home.from_env(), replace(submit_options(), secret_of=secret_of)
     return Reconciler(spec, tables, home.run / "drivers", home.logs / "drivers", options)
+
+
+def has_runner(spec: PipelineSpec) -> bool:
+    """Return whether a runner makes a pipeline's changes, and counts them."""
+    return bool(os.environ.get(RUNNER_VARIABLE)) and not spec.submit.is_external
 
 
 def drivers_here() -> Path | None:

@@ -26,7 +26,7 @@ SECRETS = {
     "api-server": {*OF_AIRFLOW, "jwt_secret", "api_secret_key"},
     "scheduler": {*OF_AIRFLOW, "jwt_secret", "mlflow_credentials"},
     "dag-processor": OF_AIRFLOW,
-    "triggerer": OF_AIRFLOW,
+    "triggerer": {*OF_AIRFLOW, "mlflow_credentials"},
     "upkeep": {"upkeep_pgpass", "fernet_key"},
     "mlflow": {"mlflow_pgpass", "mlflow_auth", "mlflow_session_key"},
     "spark-master": {"spark_cluster"},

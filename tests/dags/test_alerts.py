@@ -68,7 +68,7 @@ def test_pipeline_that_stops_running_alerts_and_so_does_its_recovery(
     assert "tiny does not run" in told["text"] and told["link"] == "http://127.0.0.1:8080/millrace/?pipeline=tiny"
     deployments.commit(replace(second, running=False), second.version)
     assert run("reconcile")[0] == "success"
-    assert json.loads(posted[1])["text"] == "tiny: The pipeline is running again."
+    assert json.loads(posted[1])["text"] == f"tiny: The pipeline no longer has to run: {second.reason}"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from millrace.control.proposals import FAILED
 from millrace.lake.control_tables import ControlTables
 from millrace.model.alert import Alert, AlertKind
 from millrace.model.decision import Action, Decision, Outcome, Reconfiguration
+from millrace.model.deployment import Deployment
 from millrace.model.failure import in_sentence
 from millrace.model.query_failure import QueryFailure
 from millrace.model.spec import PipelineSpec
@@ -30,6 +31,8 @@ FAULTS = ("collect_failed", "data_quality", FAILED)
 DECISIONS = 50
 STATES = (AlertKind.NOT_RUNNING, AlertKind.RUNNING)
 """A pipeline is always in one of these states."""
+SEEN_FROM_THE_LAST = (*STATES, AlertKind.HOLDS)
+"""Kinds that may come again within a day: whether they do follows from what was last reported."""
 Happened = tuple[AlertKind, str, str]
 """Kind, subject and sentence."""
 
@@ -60,16 +63,16 @@ def due(
     waiting = {d.decision_id for d in pending(spec, tables, now)} if asked else set()
     happened = [
         *_decided(decisions, waiting),
-        *(_held(recent) if decisions else ()),
+        *(_held(recent, told) if decisions else ()),
         *_changed(changes),
-        *_ran(None if problem == restart else problem, told),
+        *_ran(tables.deployments.latest(spec.name), problem, told),
         *(((AlertKind.RESTART_NEEDED, hashlib.sha256(restart.encode()).hexdigest()[:16], restart),) if restart else ()),
         *(
             (AlertKind.QUERY_FAILED, f"{failure.query} {failure.at.isoformat()}", failure.sentence)
             for failure in failed
         ),
     ]
-    known = {(alert.kind, alert.subject) for alert in told if alert.kind not in STATES}
+    known = {(alert.kind, alert.subject) for alert in told if alert.kind not in SEEN_FROM_THE_LAST}
     return tuple(
         Alert(spec.name, now, kind, subject, sentence)
         for kind, subject, sentence in happened
@@ -87,8 +90,11 @@ def _decided(decisions: Sequence[Decision], waiting: Collection[str]) -> Iterato
             yield AlertKind.REJECTED, decision.decision_id, decision.sentence
 
 
-def _held(decisions: Sequence[Decision]) -> Iterator[Happened]:
+def _held(decisions: Sequence[Decision], told: Sequence[Alert]) -> Iterator[Happened]:
     reason = decisions[0].reason_code
+    last = next((alert.time for alert in told if alert.kind is AlertKind.HOLDS and alert.subject == reason), None)
+    if last is not None and all(d.reason_code == reason for d in decisions if d.time > last):
+        return  # the same fault as then
     held = list(takewhile(lambda d: d.reason_code == reason, decisions[:HOLDS]))
     long = len(held) >= FEW_HOLDS and held[0].time - held[-1].time >= HOLDS_FOR
     if reason in FAULTS and (long or len(held) == HOLDS):
@@ -107,9 +113,12 @@ def _changed(changes: Sequence[Reconfiguration]) -> Iterator[Happened]:
             yield AlertKind.ROLLED_BACK, f"{change.app} {change.started.isoformat()}", sentence
 
 
-def _ran(problem: str | None, told: Sequence[Alert]) -> Iterator[Happened]:
+def _ran(wanted: Deployment | None, problem: str | None, told: Sequence[Alert]) -> Iterator[Happened]:
     last = next((alert.kind for alert in told if alert.kind in STATES), AlertKind.RUNNING)
-    if problem is not None and last is not AlertKind.NOT_RUNNING:
+    if wanted is None or not wanted.kept_running:
+        if wanted is not None and last is AlertKind.NOT_RUNNING:
+            yield AlertKind.RUNNING, "", f"The pipeline no longer has to run: {wanted.reason}"
+    elif problem is not None and last is not AlertKind.NOT_RUNNING:
         yield AlertKind.NOT_RUNNING, "", problem
     elif problem is None and last is AlertKind.NOT_RUNNING:
         yield AlertKind.RUNNING, "", "The pipeline is running again."

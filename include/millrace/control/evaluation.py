@@ -70,7 +70,6 @@ class GateResult:
         passed: True if every expectation held.
         failures: The expectations that failed.
         sentence: The result for a person, one sentence.
-        docs: Address of the Data Docs; None before the first build.
         read_to: Position at which the gate stopped reading. The next evaluation continues there, so each refused row
             is judged once.
         note: Anything else that a person must know; empty if nothing.
@@ -79,14 +78,13 @@ class GateResult:
     passed: bool
     failures: tuple[Failure, ...] = ()
     sentence: str = ""
-    docs: str | None = None
     read_to: Cursor = field(default_factory=Cursor)
     note: str = ""
 
 
 @dataclass(frozen=True)
 class EvaluationInput:
-    """What was observed; the codec turns it into JSON, so it can travel between Airflow tasks.
+    """What was observed.
 
     Attributes:
         pipeline: Name of the pipeline.

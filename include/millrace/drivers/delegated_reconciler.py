@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,13 @@ class DelegatedReconciler:
         self._spec, self._tables, self._run_dir, self._sleep = spec, tables, run_dir, sleep
 
     def reconcile(self, wait_s: float | None = None, patience_s: float | None = None) -> tuple[Reconfiguration, ...]:
-        """Wait for the runner and return what it changed since this call.
+        """Wait for the runner and return what it changed, oldest first.
+
+        The runner may have changed it before this call: if a version was just made, that is what changed since then.
 
         Args:
-            wait_s: How long to wait, seconds; by default as long as a hand-over may take.
+            wait_s: How long to wait, seconds; by default as long as a hand-over may take. If given, only what changed
+                since this call is returned.
             patience_s: Unused; the runner has its own.
 
         Raises:
@@ -127,7 +130,10 @@ class DelegatedReconciler:
                 remedy = "Check that the runner is up (`./millrace runner`) and shares this home."
                 raise MillraceError("runner", "no answer", f"version {latest.version} within {limit_s:.0f} s", remedy)
             self._sleep(POLL_S)
-        return tuple(self._tables.reconfigurations.recent(self._spec.name, since=began))
+        if wait_s is None:
+            made = self._tables.deployments.committed_at(self._spec.name, latest.version)
+            began = made if made is not None and began - made < timedelta(seconds=limit_s) else began
+        return tuple(reversed(self._tables.reconfigurations.recent(self._spec.name, since=began)))
 
     def running(self) -> bool:
         """Return whether a driver of the pipeline is alive, according to the runner's status."""

@@ -88,7 +88,7 @@ class ExternalReconciler:
         return (DriverRecord(name, name, beat.generation, version, driver.slots, 0, 0.0, state, beat.time),)
 
     def problem(self) -> str | None:
-        """Return why the pipeline does not run as wanted, or what a person has to do; None if all is well."""
+        """Return why the pipeline does not run as wanted; None if all is well."""
         deployment = self._tables.deployments.latest(self._pipeline)
         if deployment is None or deployment.detached:
             return None
@@ -98,7 +98,7 @@ class ExternalReconciler:
             told = f"{name} was stopped, so Millrace leaves it alone, but its driver still runs: "
             return None if beat is None else f"{told}{beat.driver.name}. Stop it where it was started."
         if beat is not None:
-            return self._restart_needed(deployment, beat)
+            return None
         if last is None:
             return (
                 f"{name} waits for a driver. Start it where you start Spark, with "
@@ -114,10 +114,7 @@ class ExternalReconciler:
     def restart_needed(self) -> str | None:
         """Return which settings of the newest Deployment need a restart, and the command; None if none does."""
         deployment, beat = self._tables.deployments.latest(self._pipeline), self._alive()
-        return None if deployment is None or beat is None else self._restart_needed(deployment, beat)
-
-    def _restart_needed(self, deployment: Deployment, beat: Heartbeat) -> str | None:
-        if not deployment.kept_running:
+        if deployment is None or beat is None or not deployment.kept_running:
             return None
         present = beat.driver.settings
         settings = settings_to_change(deployment.apps[self._pipeline], present)
@@ -125,8 +122,8 @@ class ExternalReconciler:
             return None
         told = ", ".join(f"{name}={value} (now {present[name] or 'not set'})" for name, value in settings.items())
         return (
-            f"{self._pipeline} runs, but version {deployment.version} needs a restart with {told}. Millrace does not "
-            f"restart a driver that it did not start. Run: {restart_command(beat.driver, settings)}"
+            f"{self._pipeline} runs, but it needs a restart with {told}. Millrace does not restart a driver that it "
+            f"did not start. Run: {restart_command(beat.driver, settings)}"
         )
 
     def unable(self) -> str:

@@ -158,17 +158,20 @@ class DecisionStore:
             most: Approximate number per pipeline, > 0.
 
         Returns:
-            Rows of pipeline, time, action, sentence and signals (JSON), oldest first.
+            Rows of pipeline, time, action, sentence and signals (JSON; null if it measured nothing), oldest first.
         """
+        measured = "(signals is not null and cursor_version is not null)"  # an expired request repeats older signals
+        actions = ", ".join(literal(action.value) for action in (*CARRIED_OUT, Action.AWAIT))
+
         where = f"pipeline in ({', '.join(map(literal, pipelines))})"
         where += f" and date >= cast({literal(f'{since:%Y-%m-%d}')} as date)"
-        where += f" and time >= {literal(since)} and time <= {literal(until)} and signals is not null"
+        where += f" and time >= {literal(since)} and time <= {literal(until)}"
+        where += f" and ({measured} or action in ({actions}))"
         each = "partition by pipeline"
         count = f"row_number() over ({each} order by time) as n, count(*) over ({each}) as total"
         rows = f"select *, {count} from decisions where {where}"  # noqa: S608 - values pass through literal()
-        actions = ", ".join(literal(action.value) for action in (*CARRIED_OUT, Action.AWAIT))
         condition = f"n % greatest(total / {most}, 1) = 0 or action in ({actions})"
-        columns = "pipeline, time, action, sentence, signals"
+        columns = f"pipeline, time, action, sentence, case when {measured} then signals end as signals"
         return self.lake.rows(f"select {columns} from ({rows}) where {condition} order by time", TABLE)  # noqa: S608
 
     def last_admission(self, pipeline: str, since: datetime) -> Decision | None:

@@ -137,6 +137,8 @@ def _history(rows: Sequence[Mapping[str, Any]], since: datetime, until: datetime
 
 
 def _moment(row: Mapping[str, Any]) -> Moment | None:
+    if row["signals"] is None:
+        return None
     signals = json.loads(row["signals"])
     apps = signals["apps"]
     if not apps:

@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ def connect(uri: str) -> MlflowClient:
     from mlflow import MlflowClient
 
     return MlflowClient(uri, registry_uri=uri)
+
+
+def mark_failed(uri: str, run_id: str | None) -> None:
+    """Mark a run as one of which only a part is logged, if it exists and MLflow can be reached."""
+    if run_id is not None:
+        with suppress(Exception):
+            connect(uri).set_terminated(run_id, "FAILED")
 
 
 def experiment(client: MlflowClient, pipeline: str, artifacts: str | None) -> str:

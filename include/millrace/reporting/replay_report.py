@@ -16,7 +16,7 @@ from millrace.model.codec import to_plain
 from millrace.model.errors import MillraceError
 from millrace.model.spec_sections import Cost
 from millrace.reporting.artifacts import log_picture
-from millrace.reporting.mlflow_client import connect, experiment, line, metrics, params
+from millrace.reporting.mlflow_client import connect, experiment, line, mark_failed, metrics, params
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -209,6 +209,7 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
     """
     if uri is None:
         return None
+    run_id: str | None = None
     try:
         client = connect(uri)
         tags = {KIND_TAG: KIND, "mlflow.note.content": summary(backtest)}
@@ -233,5 +234,6 @@ def log_replay(uri: str | None, backtest: Backtest, artifacts: str | None = None
         client.set_terminated(run_id)
     except Exception as error:
         LOG.warning("MLflow at %s: the replay is only partly logged: %s", uri, line(error))
+        mark_failed(uri, run_id)
         return None
     return run_id

@@ -14,7 +14,17 @@ from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.reporting.artifacts import log_picture
 from millrace.reporting.curve_figure import curve_figure, rate_to_serve
-from millrace.reporting.mlflow_client import Fit, connect, experiment, line, metrics, model_name, params, register
+from millrace.reporting.mlflow_client import (
+    Fit,
+    connect,
+    experiment,
+    line,
+    mark_failed,
+    metrics,
+    model_name,
+    params,
+    register,
+)
 from millrace.reporting.plans import join_metrics, log_join, log_plans, plan_metrics, plan_params
 
 if TYPE_CHECKING:
@@ -53,14 +63,15 @@ class MlflowTracker:
         problem: str | None = None
         try:
             client = connect(self.uri)
-            run_id, fresh = self._run(client, spec.name, decision)
-            if fresh:
+            run_id, whole = self._run(client, spec.name, decision)
+            if not whole:
                 self._log(client, run_id, spec, decision)
             models = self._register(client, run_id, decision)
             client.set_terminated(run_id)
         except Exception as error:
             problem = line(error)
             LOG.warning("MLflow at %s: decision %s is only partly logged: %s", self.uri, decision.decision_id, problem)
+            mark_failed(self.uri, run_id)
         self._note(problem)
         return run_id, models
 
@@ -84,17 +95,18 @@ class MlflowTracker:
             LOG.warning("Whether MLflow got its reports was not recorded: %s", error)
 
     def _run(self, client: MlflowClient, pipeline: str, decision: Decision) -> tuple[str, bool]:
+        """Return the id of a Decision's run, and whether all of it is logged."""
         experiment_id = experiment(client, pipeline, self.artifacts)
         runs = client.search_runs([experiment_id], f"tags.`{DECISION_TAG}` = '{decision.decision_id}'", max_results=1)
         if runs:
-            return runs[0].info.run_id, False
+            return runs[0].info.run_id, runs[0].info.status == "FINISHED"
         tags = {
             DECISION_TAG: decision.decision_id,
             "millrace.action": decision.action.value,
             "mlflow.note.content": decision.sentence,
         }
         run = client.create_run(experiment_id, tags=tags, run_name=decision.decision_id)
-        return run.info.run_id, True
+        return run.info.run_id, False
 
     def _log(self, client: MlflowClient, run_id: str, spec: PipelineSpec, decision: Decision) -> None:
         parameters = params(change_params(spec, decision))

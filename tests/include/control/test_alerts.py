@@ -24,7 +24,9 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def tables(tmp_path: Path) -> ControlTables:
-    return ControlTables(Lake(tmp_path / "lake"))
+    tables = ControlTables(Lake(tmp_path / "lake"))
+    tables.deployments.commit(SPEC.first_deployment(), None)
+    return tables
 
 
 def decided(
@@ -137,6 +139,31 @@ def test_pipeline_alerts_when_it_stops_running_and_when_it_runs_again(tables: Co
     assert told(tables, NOON + 7 * MINUTE) == [("running", "The pipeline is running again.")]
     assert told(tables, NOON + 8 * MINUTE) == []
     assert told(tables, NOON + 9 * MINUTE, problem="it died") == [("not_running", "it died")]
+
+
+@pytest.mark.parametrize("state", [{"running": False}, {"detached": True}])
+def test_pipeline_that_a_person_stops_or_detaches_does_not_run_again(
+    tables: ControlTables, state: dict[str, bool]
+) -> None:
+    assert told(tables, problem="it died")
+    first = tables.deployments.latest(NAME)
+    assert first is not None
+    tables.deployments.commit(replace(first, **state, reason="ada took care of it."), 1)
+    why = "The pipeline no longer has to run: ada took care of it."
+    assert told(tables, NOON + 6 * MINUTE, problem="its driver still runs") == [("running", why)]
+    assert told(tables, NOON + 7 * MINUTE, problem="its driver still runs") == []
+
+
+def test_fault_that_comes_back_within_a_day_alerts_again(tables: ControlTables) -> None:
+    def held(first: int, reason: str = "collect_failed") -> list[str]:
+        for minute in range(first, first + HOLDS):
+            decided(tables, minute, Action.HOLD, reason, NOON + minute * MINUTE)
+        return [kind for kind, _ in told(tables, NOON + (first + HOLDS) * MINUTE)]
+
+    assert held(0) == ["holds"]
+    assert held(10) == [], "it is still there"
+    assert held(20, "fits") == []
+    assert held(30) == ["holds"]
 
 
 def test_pipeline_that_does_not_run_for_days_alerts_every_day(tables: ControlTables) -> None:

@@ -53,6 +53,21 @@ def test_delegate_waits_for_the_runner_and_returns_its_changes(lake: Lake, tmp_p
     assert [c.to_version for c in changes] == [1]
 
 
+def test_delegate_returns_what_the_runner_did_before_the_call(lake: Lake, tmp_path: Path) -> None:
+    tables = ControlTables(lake)
+    made = tables.deployments.committed_at("orders", 1)
+    assert made is not None
+    earlier = replace(change(1), started=made - timedelta(seconds=9), ended=made, outcome=Outcome.FAILED)
+    tables.reconfigurations.record(earlier)
+    live = replace(change(1), tier="T1", started=made, ended=made, outcome=Outcome.FAILED, error="no room")
+    tables.reconfigurations.record(live)
+    tables.reconfigurations.record(replace(change(1), started=made + timedelta(seconds=1), generation=2))
+    write_status(tmp_path, "orders", 1)
+    found = DelegatedReconciler(SPEC, tables, tmp_path).reconcile()
+    assert [(c.tier, c.outcome) for c in found] == [("T1", Outcome.FAILED), ("T2", Outcome.READY)], "oldest first"
+    assert DelegatedReconciler(SPEC, tables, tmp_path).reconcile(wait_s=0) == ()
+
+
 def test_delegate_is_not_ready_while_the_runner_has_an_older_version(lake: Lake, tmp_path: Path) -> None:
     write_status(tmp_path, "orders", 1)
     DeploymentStore(lake).commit(SPEC.first_deployment(), 1)

@@ -166,7 +166,10 @@ def test_restart_is_only_shown_with_its_command(world: World) -> None:
     needed = world.reconciler.restart_needed()
     assert needed is not None and "spark.executor.memory=2048m (now 1g)" in needed
     assert needed.endswith("Run: spark-submit --conf spark.executor.memory=2048m")
-    assert world.reconciler.problem() == needed
+    assert world.reconciler.problem() is None, "its driver runs"
+    world.granted = 3
+    world.deploy(executor=ExecutorSize(1, 2048), slots=3)
+    assert world.reconciler.restart_needed() == needed, "the same alert for another version"
     world.beat(generation=2, settings={**DRIVER.settings, "spark.executor.memory": "2g"})
     assert world.reconciler.restart_needed() is None
 

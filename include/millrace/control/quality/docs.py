@@ -38,15 +38,15 @@ class DataDocs:
         """The page to open."""
         return self.folder / "gx" / "uncommitted" / "data_docs" / "local_site" / "index.html"
 
-    @property
-    def address(self) -> str | None:
-        """Address of the Data Docs; None before the first build."""
-        return self.index.resolve().as_uri() if self.index.exists() else None
-
-    def keep(self, parts: Sequence[Part], problems: Sequence[str], now: datetime) -> str | None:
-        """Store the result and build the pages if there is news; return their address.
+    def keep(self, parts: Sequence[Part], problems: Sequence[str], now: datetime) -> None:
+        """Store the result and build the pages if there is news.
 
         Pages that cannot be written never stop an evaluation: the old ones stay.
+
+        Args:
+            parts: What was judged.
+            problems: What each failed expectation is about, without values.
+            now: The present (UTC).
         """
         try:
             if self._due(problems, now):
@@ -55,7 +55,6 @@ class DataDocs:
                 self._marker.write_text(json.dumps({"time": now.timestamp(), "problems": list(problems)}), "utf-8")
         except Exception:
             LOG.warning("the Data Docs in %s could not be written", self.folder, exc_info=True)
-        return self.address
 
     @property
     def _marker(self) -> Path:
@@ -92,7 +91,7 @@ class DataDocs:
     def _context(self) -> Any:
         import great_expectations as gx
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the pages show values
         return without_bars(gx.get_context(mode="file", project_root_dir=str(self.folder)))
 
     def _prune(self) -> None:

@@ -55,13 +55,14 @@ class QualityGate:
             parts = _parts(self.spec, self.tables, seen, now)
         except MillraceError as error:
             failure = Failure("readable", error.key, (BadRow(str(error.value), ""),), str(error))
-            return GateResult(False, (failure,), _summary((failure,)), self.docs.address if self.docs else None, since)
+            return GateResult(False, (failure,), _summary((failure,)), since)
         failures = _validate(parts)
         version = max(seen[BATCHES].version, since.telemetry_version)
         read_to = Cursor(version, _until(seen, since, now), since.table_id)
-        address = self.docs.keep(parts, [f.sentence for f in failures], now) if self.docs else None
+        if self.docs is not None:
+            self.docs.keep(parts, [f"{f.expectation} {f.column}" for f in failures], now)
         note = "" if seen[BATCHES].whole else SKIPPED
-        return GateResult(not failures, failures, _summary(failures), address, read_to, note)
+        return GateResult(not failures, failures, _summary(failures), read_to, note)
 
 
 def _parts(spec: PipelineSpec, tables: ControlTables, seen: Mapping[str, NewRows], now: datetime) -> list[Part]:

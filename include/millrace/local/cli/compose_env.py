@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def compose_env(replace: bool, folder: Path) -> None:
     if user == 0:
         user = group = UNPRIVILEGED
         for path in (folder / OWN, *(folder / OWN).rglob("*")):
-            shutil.chown(path, user, group)
+            os.chown(path, user, group, follow_symlinks=False)  # jobs may have made links
     (folder / OWN).chmod(0o700)
     lines = env.read_text(encoding="utf-8").splitlines() if env.exists() else []
     own = [line for line in lines if not line.startswith("MILLRACE_USER=")]

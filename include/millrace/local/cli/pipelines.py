@@ -83,9 +83,10 @@ def trigger(
 
 def _print_next_step(spec: PipelineSpec) -> None:
     """Print what a person has to do for a driver that Millrace does not start."""
-    from millrace.wiring import control_tables, reconciler_for
+    from millrace.wiring import control_tables, external_reconciler
 
-    step = reconciler_for(spec, control_tables()).problem()
+    driver = external_reconciler(spec.name, control_tables())
+    step = driver.problem() or driver.restart_needed()
     if step is not None:
         click.echo(step)
 

@@ -47,15 +47,14 @@ def placement(pipeline: str, named: str | None) -> None:
     options = Albic.Options(**(spec.placement.options if spec.placement else {}))
     click.echo("\n".join(_moves(Albic(options).plan(groups, app, app.slots_per_executor), groups)))
     decision = tables.decisions.last(pipeline)
-    said = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
+    judged = [p.sentence for p in decision.proposals if p.optimizer == PLACEMENT_OPTIMIZER] if decision else []
     if spec.is_one_of_several:
         click.echo("Partitions are spread evenly by number. Millrace places them by load in pipelines of one app only.")
     elif spec.placement is None:
         click.echo("Partitions are spread evenly by number. To place them by load, add `placement: {}` to the spec.")
-    elif said and said[0]:
-        click.echo(f"albic, {decision.time if decision else '':%H:%M:%S} UTC: {said[0]}.")
-    else:
-        click.echo("albic: nothing to gain.")
+    elif decision is not None:
+        said = f"{judged[0] or 'nothing to gain'}." if judged else decision.sentence
+        click.echo(f"{'albic' if judged else 'The last evaluation'}, {decision.time:%H:%M:%S} UTC: {said}")
 
 
 def _table(groups: PartitionLoads) -> Table:

@@ -93,11 +93,13 @@ class Rounds:
 
     def _round(self, name: str, version: int) -> None:
         from millrace.drivers.delegated_reconciler import write_status
+        from millrace.reporting.metrics import export_changes
 
         problem, running = None, False
         try:
             reconciler = self._reconciler(name)
             changes = reconciler.reconcile(wait_s=0, patience_s=PATIENCE_S)
+            export_changes(changes)
             for change in changes:
                 to = "" if change.to_version is None else f" version {change.to_version}"
                 error = f": {change.error}" if change.error else ""

@@ -130,6 +130,7 @@ class PipelineStatus:
         unreported: Why its changes are not logged to MLflow; None if they are.
         apps: Its apps if it has several, with what the last evaluation measured.
         signals: What the last evaluation measured; None if none did.
+        restart: What a person has to restart, and how, if Millrace did not start the driver; None if nothing.
     """
 
     wanted: Deployment
@@ -141,6 +142,7 @@ class PipelineStatus:
     unreported: ReportProblem | None = None
     apps: tuple[AppView, ...] = ()
     signals: Signals | None = None
+    restart: str | None = None
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -162,6 +164,7 @@ class PipelineStatus:
             "last_reconfiguration": to_plain(self.change) if self.change else None,
             "last_decision": to_plain(self.decision) if self.decision else None,
             "problem": self.problem,
+            "restart": self.restart,
             "changed": self.changed,
             "unreported": to_plain(self.unreported) if self.unreported else None,
             "apps": [to_plain(app) for app in self.apps],
@@ -179,7 +182,8 @@ class PipelineStatus:
         # the last Decision of a stopped pipeline is about a job that no longer runs
         stopped = self.wanted.state == "stopped"
         start = f"Stopped by {self.wanted.author}. Start it: ./millrace trigger {self.wanted.pipeline}"
-        sentence = self.problem or self.changed or (start if stopped else (self.decision or {}).get("sentence", ""))
+        sentence = self.problem or self.restart or self.changed
+        sentence = sentence or (start if stopped else (self.decision or {}).get("sentence", ""))
         if self.unreported is not None:
             since = f"{self.unreported.time:%Y-%m-%d %H:%M} UTC"
             sentence = (
@@ -231,7 +235,8 @@ def _pipeline_status(
     unreported = tables.report_problems.current(wanted.pipeline)
     signals = tables.decisions.last_signals(wanted.pipeline)
     apps = tuple(app_views(wanted, lambda _: signals))
-    return PipelineStatus(wanted, drivers, change, decision, problem, changed, unreported, apps, signals)
+    restart = wiring.restart_needed(wanted, tables)
+    return PipelineStatus(wanted, drivers, change, decision, problem, changed, unreported, apps, signals, restart)
 
 
 def _drivers(tables: ControlTables, run_dir: Path, wanted: Deployment) -> tuple[DriverRecord, ...]:

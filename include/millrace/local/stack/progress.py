@@ -82,7 +82,7 @@ def run(
         ProgramFailed: The program's exit code is not 0.
     """
     words = [str(a) for a in argv]
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with log.open("ab") as out:
         out.write(("\n$ " + " ".join(words) + "\n").encode())
         out.flush()

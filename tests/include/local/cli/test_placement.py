@@ -59,7 +59,7 @@ def test_partitions_are_shown_by_executor_with_the_last_decision(
         "The best placement within the budget takes 5.0 s (gap 0 %; no placement makes it shorter than 5.0 s):" in text
     )
     assert "  partition 3 of q/0: executor lost -> 0 (4.00 s, 1.5 MB of state)" in text
-    assert text.splitlines()[-1] == "albic: nothing to gain."
+    assert "albic" not in text, "it was not asked yet"
     proposal = Proposal("albic", (), "skewed_keys", "partition 3 is hot")
     decision = Decision("d1", "orders", now, Action.HOLD, "fits", "all is well", proposals=(proposal,))
     tables.decisions.record(decision)
