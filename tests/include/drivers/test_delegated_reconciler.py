@@ -61,7 +61,7 @@ def test_delegate_returns_what_the_runner_did_before_the_call(lake: Lake, tmp_pa
     tables.reconfigurations.record(earlier)
     live = replace(change(1), tier="T1", started=made, ended=made, outcome=Outcome.FAILED, error="no room")
     tables.reconfigurations.record(live)
-    tables.reconfigurations.record(replace(change(1), started=made + timedelta(seconds=1), generation=2))
+    tables.reconfigurations.record(replace(change(1), started=made + timedelta(microseconds=1), generation=2))
     write_status(tmp_path, "orders", 1)
     found = DelegatedReconciler(SPEC, tables, tmp_path).reconcile()
     assert [(c.tier, c.outcome) for c in found] == [("T1", Outcome.FAILED), ("T2", Outcome.READY)], "oldest first"
