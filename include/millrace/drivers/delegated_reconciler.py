@@ -20,8 +20,6 @@ from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.spec import PipelineSpec
-from millrace.run_folder import driver_records
-from millrace.run_folder.driver_records import DriverRecord
 
 POLL_S = 0.5
 RUNNER_SLACK_S = 30.0
@@ -143,10 +141,6 @@ class DelegatedReconciler:
         """Return why the pipeline does not run as it should, as the runner reports it; None if all is well."""
         latest = self._tables.deployments.latest(self._spec.name)
         return None if latest is None else problem(self._run_dir, latest)
-
-    def status(self) -> tuple[DriverRecord, ...]:
-        """Return the newest driver's record, as the driver wrote it."""
-        return driver_records.all_of(self._run_dir, self._spec.name, self._spec.app)[:1]
 
     def _under_way(self, version: int) -> tuple[Reconfiguration, ...]:
         """Return the runner's changes for a version that are still in progress."""
