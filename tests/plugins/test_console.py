@@ -188,6 +188,31 @@ def test_page_shows_executors_that_run_and_how_others_ended(
     assert "runs" not in shown and shown.count("with its driver") == 2, "it was stopped"
 
 
+def test_page_shows_executors_of_each_apps_newest_driver(
+    api: TestClient, lake: Lake, login: dict[str, str], millrace_home: Path
+) -> None:
+    folder = Path(os.environ["MILLRACE_PIPELINES"])
+    (folder / "chain.yaml").write_text("{name: chain, apps: {bronze: {script: tiny.py}, gold: {script: tiny.py}}}")
+    DeploymentStore(lake).commit(find("chain").first_deployment(), None)
+    run_dir, now = millrace_home / "run" / "drivers", datetime.now(UTC)
+    for app, generation in (("bronze", 6), ("bronze", 7), ("gold", 2)):
+        started = now - timedelta(hours=9 - generation)
+        lifetime = ExecutorRun("chain", app, generation, "0", "host7", 2, 512, started)
+        lake.append("telemetry/executors", [executor_row(lifetime)])
+    with stand_in.driver(run_dir, "chain", "bronze", 7) as one, stand_in.driver(run_dir, "chain", "gold", 2) as other:
+        for app, generation, driver in (("bronze", 7, one), ("gold", 2, other)):
+            process = ProcessId.of(driver.pid)
+            running = DriverRecord(
+                "chain", app, generation, 1, 2, driver.pid, process.started, DriverState.RUNNING, now
+            )
+            running = replace(running, boot_id=process.boot_id, start_ticks=process.start_ticks)
+            driver_records.write(run_dir, running)
+        text = re.sub(r"<[^>]+>", " ", api.get("/millrace/?pipeline=chain", headers=login).text)
+    shown = " ".join(text.split("How it ended")[1].split("What if")[0].split())
+    assert re.findall(r"(\w+) – 0 of driver (\d)", shown) == [("bronze", "7"), ("gold", "2"), ("bronze", "6")]
+    assert shown.count("runs") == 2 and shown.endswith("with its driver –")
+
+
 def test_page_of_a_fleet_draws_streams_by_node_and_the_forecast(
     api: TestClient, lake: Lake, login: dict[str, str], millrace_home: Path
 ) -> None:
@@ -311,7 +336,7 @@ def test_plugin_loaded_by_airflow_is_only_the_console(api: TestClient) -> None:
     assert not errors
     ours = [p for p in plugins if p.name == "millrace"]
     assert len(ours) == 1
-    assert ours[0].external_views[0]["href"] == "/millrace/"
+    assert ours[0].external_views[0]["href"] == "millrace/", "below the path at which Airflow is served"
     import sys
 
     imported_by_path = {"approval", "delta_commit", "outcomes"} & set(sys.modules)

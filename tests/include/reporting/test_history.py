@@ -63,6 +63,17 @@ def test_history_samples_evaluations_but_keeps_every_change(tables: ControlTable
     assert found.changes == 1
 
 
+def test_history_marks_changes_that_measured_nothing_and_no_moment_of_an_old_measurement(tables: ControlTables) -> None:
+    by_plan = replace(evaluation(UNTIL - timedelta(minutes=9), action=Action.APPLY), signals=None, cursor_version=None)
+    rolled_back = replace(by_plan, decision_id="b", time=UNTIL - timedelta(minutes=8), action=Action.ROLL_BACK)
+    expired = evaluation(UNTIL - timedelta(minutes=7), action=Action.VETO)
+    measured = evaluation(UNTIL - timedelta(minutes=6))
+    record(tables, by_plan, rolled_back, replace(expired, cursor_version=None), measured)
+    found = history(tables, "p", UNTIL - HOUR, UNTIL)
+    assert [mark.time for mark in found.marks] == [by_plan.time, rolled_back.time] and found.changes == 2
+    assert [moment.time for moment in found.moments] == [measured.time]
+
+
 def test_cost_counts_slots_while_measured_and_compares_with_the_peak() -> None:
     slots = [2, 2, 6, 6, 2]
     times = [UNTIL - HOUR + timedelta(minutes=10 * n) for n in range(5)]
