@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
-_DRIVER = "millrace[driver]"
+_DRIVER = "/path/to/a/clone/of/millrace[driver]"
 
 
 def attach(spark: SparkSession, pipeline: str, lake: str | None = None, *, period_s: float = 60.0) -> None:

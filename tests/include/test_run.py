@@ -19,6 +19,19 @@ def test_missing_script_and_missing_words_are_named() -> None:
         run.main(["orders"])
     with pytest.raises(SystemExit, match="there is no script nowhere"):
         run.main(["--lake", "/lake", "orders", "nowhere.py"])
+    with pytest.raises(SystemExit, match="--period-s: got 'often'; allowed: a number of seconds"):
+        run.main(["--period-s", "often", "orders", "nowhere.py"])
+
+
+def test_lake_and_period_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attached: list[object] = []
+    monkeypatch.setattr(first_session, "on_first_session", lambda attach: attach("session"))
+    monkeypatch.setattr("millrace.attach", lambda *given, period_s: attached.append((*given, period_s)))
+    script = tmp_path / "script.py"
+    script.write_text("")
+    run.main(["--period-s", "20", "--lake", "/lake", "orders", str(script)])
+    run.main(["orders", str(script)])
+    assert attached == [("session", "orders", "/lake", 20.0), ("session", "orders", None, 60.0)]
 
 
 def test_script_runs_as_the_main_program_with_its_own_arguments(tmp_path: Path) -> None:
@@ -43,7 +56,7 @@ def test_only_the_first_session_is_attached(monkeypatch: pytest.MonkeyPatch) -> 
     ("lake", "missing", "told"),
     [
         (None, "nothing", "no lake. Pass lake=, or set MILLRACE_LAKE. The job continues."),
-        ("/lake", "deltalake", "-m pip install 'millrace[driver]'. The job continues."),
+        ("/lake", "deltalake", "-m pip install '/path/to/a/clone/of/millrace[driver]'. The job continues."),
     ],
 )
 def test_driver_without_a_lake_or_a_package_is_told_and_goes_on(lake: str | None, missing: str, told: str) -> None:

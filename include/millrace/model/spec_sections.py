@@ -51,7 +51,7 @@ class Submit(Strict):
     python: str | None = Field(
         None,
         description="Python interpreter of the driver and its Python workers. If its environment has a PySpark of its "
-        "own (3.5 to 4.3), that is used; it needs `pip install millrace[driver]`",
+        "own (3.5 to 4.3), that is used; it needs `pip install '/path/to/a/clone/of/millrace[driver]'`",
     )
     tune_batches: bool = Field(
         False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -106,8 +107,13 @@ POLL_S = 0.3
 @click.option("-n", "lines", type=click.IntRange(min=0), default=50, show_default=True, help="Lines from the end.")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until Ctrl-C.")
 def logs(name: str, lines: int, follow: bool) -> None:
-    """Show the end of the log NAME: a service of the stack, or a driver."""
-    files = log_files(Home.from_env())
+    """Show the end of the log NAME: a service of the stack, a driver, or a pipeline's newest driver."""
+    home = Home.from_env()
+    files = log_files(home)
+    apps = "|".join(re.escape(folder.name) for folder in (home.run / "drivers" / name).glob("*"))
+    of_pipeline = [path for log, path in files.items() if re.fullmatch(rf"driver-{re.escape(name)}-({apps})-\d+", log)]
+    if name not in files and of_pipeline:
+        name = max(of_pipeline, key=lambda path: path.stat().st_mtime).stem
     if name not in files:
         allowed = ", ".join(files) or "none yet"
         raise MillraceError("log", name, allowed, "Choose one of these; ./millrace up creates the stack's logs.")

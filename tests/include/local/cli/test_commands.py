@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,17 @@ def test_logs_shows_the_log_of_a_driver(home: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "two\n"
     assert cli.main(["logs", "orders"]) == cli.BAD_INPUT
     assert "driver-orders-orders-3" in capsys.readouterr().err
+
+
+def test_logs_of_a_pipeline_is_that_of_its_newest_driver(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "logs" / "drivers").mkdir(parents=True)
+    for age, (name, number) in enumerate((("orders-eu", 7), ("orders", 10), ("orders", 9))):
+        log = home / "logs" / "drivers" / f"driver-{name}-{name}-{number}.log"
+        log.write_text(f"{name} {number}\n")
+        os.utime(log, (1000 - age, 1000 - age))
+        (home / "run" / "drivers" / name / name).mkdir(parents=True, exist_ok=True)
+    assert cli.main(["logs", "orders"]) == 0
+    assert capsys.readouterr().out == "orders 10\n"
 
 
 def test_followed_log_is_shown_from_its_start_once_it_was_cut(
