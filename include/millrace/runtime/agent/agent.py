@@ -132,7 +132,8 @@ class ExecutorAgent:
         self._follow()
         registered, content = self._allocation.registered(), self._content
         self._end_gone([executor for executor in registered if executor.id in self._gone])
-        executors = self._numbers.update([executor for executor in registered if executor.id not in self._gone])
+        present = [executor for executor in registered if executor.id not in self._gone]
+        executors = self._numbers.update(present, content.placement)
         wanted = _executors_for(content, executors)
         stay = staying(executors, content.placement, wanted)
         leaving = [executor for number, executor in executors.items() if number not in stay]

@@ -529,6 +529,13 @@ def test_partitions_of_a_lost_executor_return_with_its_successor() -> None:
     assert world.state.on[1] == "3" and world.notes[-1][1] == 1
 
 
+def test_executors_of_a_new_driver_get_the_planned_partitions() -> None:
+    world = World()
+    world.deploy(2, placement={"q/0": (0, 2, 2, 2, 2, 2, 2, 2)})
+    world.agent.step()
+    assert world.loads() == [1, 7]
+
+
 def test_executors_that_a_plan_leaves_out_are_released() -> None:
     world = World(cluster=Cluster(["0", "1", "2"], 3))
     world.query.busy = False
