@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
@@ -24,25 +24,21 @@ from millrace.model.placement import (
     PartitionLoads,
     PlacementPlan,
     PotentialPlacement,
-    batch_growth,
-    other_keys_are_hot,
 )
 from millrace.model.signals import Signals
 from millrace.optimizers.albic.cluster import Cluster, cluster
 from millrace.optimizers.albic.draining import LEAVING, draining, leaving_executors, still_there, without_old_marks
 from millrace.optimizers.albic.explanation import OPTIMAL, explain, explain_draining, explain_skew
+from millrace.optimizers.albic.last_plan import DOUBT, Located, located, remember, resting, with_doubt
 from millrace.optimizers.albic.options import PlacementOptions
 from millrace.optimizers.albic.planning import plan_placement
 from millrace.optimizers.albic.potential import FEWEST_BATCHES, LEAST_BATCHES, potential_placement
 from millrace.optimizers.arrays import Ints
-from millrace.optimizers.memory import mapping, number
+from millrace.optimizers.memory import number
 
 NAME = "albic"
 NOT_MEASURED, SETTLING, BAD_SIGNALS = "partitions_not_measured", "placement_settles", "bad_signals"
 MOVES, RESIZED, BALANCED, SKEWED = "partitions_to_move", "executors_changed", "placement_stays", "skewed_keys"
-PLANNED, LOADS, BASE, DOUBT = "planned_s", "busy_s", "base_version", "doubt"
-"""Stored of the last plan: T under it, each group's load, the version it was to change, the share it missed by, and the
-executors that it was emptying."""
 LEAST_GAP = 0.01
 """Gap to the proven minimum, as a share of it, from which an exact search is worth its time."""
 NOTHING: Ints = np.zeros(0, dtype=np.intp)
@@ -50,8 +46,6 @@ SKEW = 2.0
 """Multiple of an even share of its stage's time from which a partition is reported as skewed."""
 SURE = 2.0
 """Standard errors that a gain has to exceed."""
-MOST_DOUBT = 0.2
-"""Upper limit of the share of a batch that a gain has to exceed because the last plan missed."""
 
 
 class Albic:
@@ -82,6 +76,7 @@ class Albic:
         if drained is not None:
             return drained
         executors, must = _executors(groups, app), _must_move(groups, app)
+        at = located(groups.operator, groups.partition, executors)
         least = LEAST_BATCHES if self.options.worth else FEWEST_BATCHES  # without worth, the tuner counts on the plan
         unsettled = signals.settling or groups.batches < least or len({*executors} - {NOWHERE}) > app.executors
         if not must and unsettled:
@@ -89,12 +84,12 @@ class Albic:
         try:
             options = self.options.model_copy(update={"budget": np.inf}) if must else self.options
             target = cluster(groups, executors, app.executors, app.slots_per_executor, options)
-            fixed = self._fixed(groups, memory, signals.until, must)
+            fixed = NOTHING if must else self._fixed(at, memory, signals.until)
             plan = self._planned(groups, target, fixed)
         except MillraceError as error:
             return Proposal(NAME, (), BAD_SIGNALS, f"No state partition moves: {error}"), memory
         if not must:
-            memory = _with_doubt(memory, groups, current.version, plan.batch_before_s)
+            memory = with_doubt(memory, at, groups, plan.batch_before_s)
             if not self._pays(groups, target, plan, memory):
                 first = self._first_of_several(groups, target, plan, fixed, memory)
                 if first is None:
@@ -106,7 +101,7 @@ class Albic:
             return _stay(groups, target), memory
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
-        return replace(proposal, placement=plan), self._remember(plan, memory, current.version, signals.until)
+        return replace(proposal, placement=plan), remember(plan, memory, signals.until, self.options.rest_s)
 
     def potential(self, signals: Signals, current: Deployment, memory: Memory) -> PotentialPlacement | None:
         """Return what placement alone would change, for the tuner; None if the tuner decides first."""
@@ -152,7 +147,8 @@ class Albic:
             return None
         changes, leaving = _changes(groups, app, drain, plan.after), leaving_executors(drain)
         proposal = Proposal(NAME, changes, DRAINING, explain_draining(plan, leaving, left), placement=plan)
-        return proposal, {**self._remember(plan, memory, current.version, signals.until), LEAVING: list(leaving)}
+        learned = remember(plan, memory, signals.until, self.options.rest_s)
+        return proposal, {**learned, LEAVING: list(leaving)}
 
     def _planned(self, groups: PartitionLoads, target: Cluster, fixed: Ints) -> PlacementPlan:
         node, stage = plan_placement(target, self.options.method, fixed, self.options.seed)
@@ -196,23 +192,10 @@ class Albic:
         doubt_s = (number(memory.get(DOUBT), 0.0) or 0.0) * plan.batch_before_s
         return plan.moves > 0 and gain_s > max(plans * self.options.worth * whole_s, SURE * error_s, doubt_s)
 
-    def _fixed(self, groups: PartitionLoads, memory: Memory, now: datetime, must: bool) -> Ints:
+    def _fixed(self, at: Located, memory: Memory, now: datetime) -> Ints:
         """Return the groups that were moved recently."""
-        moved = {} if must else self._moved(memory, now)
-        keys = _keys(groups.operator, groups.partition)
-        return np.array([i for i, key in enumerate(keys) if key in moved], dtype=np.intp)
-
-    def _remember(self, plan: PlacementPlan, memory: Memory, version: int, now: datetime) -> Memory:
-        at = zip(_keys(plan.operator, plan.partition), plan.before, plan.after, strict=True)
-        moved = {**self._moved(memory, now), **{key: now.isoformat() for key, a, b in at if a != b}}
-        loads = dict(zip(_keys(plan.operator, plan.partition), plan.busy_s, strict=True))
-        return {"moved": moved, PLANNED: plan.batch_after_s, LOADS: loads, BASE: version}
-
-    def _moved(self, memory: Memory, now: datetime) -> Mapping[str, str]:
-        """Return when each group that still has to rest was moved."""
-        since = (now - timedelta(seconds=self.options.rest_s)).isoformat()
-        stored = mapping(memory.get("moved"))
-        return {key: time for key, time in stored.items() if isinstance(time, str) and time > since}
+        rest = resting(memory, at, now, self.options.rest_s)
+        return np.array([i for i, key in enumerate(at) if key in rest], dtype=np.intp)
 
     def _describe(self, groups: PartitionLoads, target: Cluster, node: Ints, stage: str) -> PlacementPlan:
         problem = target.problem
@@ -237,22 +220,6 @@ class Albic:
             near_after=problem.flows.near_share(node),
             speeds=groups.speeds,
         )
-
-
-def _with_doubt(memory: Memory, groups: PartitionLoads, version: int, found_s: float) -> Memory:
-    """Return the memory with the share by which the last plan missed, once it was carried out and measured.
-
-    The best of many plans is usually one that its figures flatter. Without this doubt, plans would move partitions
-    forever.
-    """
-    planned_s = number(memory.get(PLANNED), 0.0)
-    if not planned_s or DOUBT in memory or memory.get(BASE) == version:
-        return memory
-    loads = mapping(memory.get(LOADS))
-    former = [number(loads.get(key), 0.0) or 0.0 for key in _keys(groups.operator, groups.partition)]
-    missed = min(max(0.0, found_s / (planned_s * batch_growth(former, groups.busy_s)) - 1), MOST_DOUBT)
-    # if other keys have become hot, the miss was not the plan's fault
-    return {**memory, DOUBT: 0.0 if other_keys_are_hot(former, groups.busy_s) else missed}
 
 
 def _stay(groups: PartitionLoads, target: Cluster) -> Proposal:
@@ -294,7 +261,3 @@ def _changes(groups: PartitionLoads, app: AppDeployment, target: Cluster, node: 
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
     )
     return tuple(change for change in every if change.before != change.value)
-
-
-def _keys(operators: tuple[str, ...], partitions: tuple[int, ...]) -> list[str]:
-    return [f"{operator}/{partition}" for operator, partition in zip(operators, partitions, strict=True)]

@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Deployment, ExecutorSize
 from millrace.model.placement import PartitionLoads
 from millrace.model.signals import Signals
 from millrace.optimizers.conformance.builders import APP, NOON, app_signals, deployment, signals
+from millrace.optimizers.registry import Role, create
 
 FIRST, SECOND = "flights/0", "flights/1+2"
 
@@ -45,3 +47,12 @@ def running(executors: int, placement: Mapping[str, tuple[int, ...]] | None = No
     current = deployment(executors * cores)
     app = replace(current.apps[APP], executor=ExecutorSize(cores, 1024), placement=placement or {})
     return replace(current, apps={APP: app})
+
+
+def proposed(
+    told: PartitionLoads | None,
+    current: Deployment,
+    memory: Memory | None = None,
+    options: dict[str, Any] | None = None,
+) -> tuple[Proposal, Memory]:
+    return create("albic", options or {}, Role.PLACEMENT).propose(look(told), current, memory or {})
