@@ -5,8 +5,8 @@ While the tuner keeps wanting fewer slots, the same executors stay marked, even 
 it wants as many as there are, marks are forgotten.
 
 Reference: [ALBIC] Madsen, Zhou and Cao, 2016, Sections 4.1 (Algorithm 1, lines 1-3) and 4.3.1 (horizontal scale-in).
-Deviations: a small state leaves at once, since idle executors cost more; and at least one partition leaves in each
-evaluation, however small the budget is.
+Deviations: a small state leaves at once, since idle executors cost more; a state of unknown size counts as large; and
+at least one partition leaves in each evaluation, however small the budget is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def draining(target: Cluster, groups: PartitionLoads, options: PlacementOptions,
         removed = np.isin(np.array(target.executors), before)
     theirs = np.flatnonzero(removed[problem.node] & (problem.node >= 0))
     sizes = [groups.state_bytes[group] for group in theirs]
-    if not len(theirs) or sum(size or 0 for size in sizes) <= options.drain_mb * MB:
+    state_bytes = np.inf if None in sizes else sum(size or 0 for size in sizes)
+    if not len(theirs) or state_bytes <= options.drain_mb * MB:
         return None
     budget = max(options.budget, float(problem.cost[theirs].min()))
     return replace(target, problem=replace(problem, removed=removed, budget=budget))

@@ -20,8 +20,9 @@ class PlacementOptions(Options):
         budget: Limit of the cost of one plan's moves while the executors stay, >= 0: their number, or MB of state.
             Infinite for no limit. It does not limit the moves that added or removed executors need.
         cost: Cost of a move: ``count`` counts one each, ``state`` the state that it loads, in MB.
-        drain_mb: State that executors which are to go may hand over at once, MB, >= 0. With more, they are emptied over
-            several evaluations, each within the budget, and slots are lowered in the last one.
+        drain_mb: State that executors which are to go may hand over at once, MB, >= 0. With more, or if the size is
+            unknown, they are emptied over several evaluations, each within the budget, and slots are lowered in the
+            last one.
         worth: Least share of a whole batch's time that a plan has to save, 0..1: after each change, the tuner waits for
             telemetry to settle.
         rest_s: Time that a moved partition stays, seconds, >= 0: Spark unloads its former copy once per minute.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -84,11 +85,19 @@ def test_partition_larger_than_the_budget_leaves_alone() -> None:
     assert sum(a != b for a, b in zip(ON, after, strict=True)) == 1
 
 
+def test_executor_with_state_of_unknown_size_is_emptied_within_the_budget() -> None:
+    sizes = (*(1 * MB,) * 31, None)
+    told = groups([1.0] * 31 + [0.5], ON, state_bytes=sizes)
+    proposal, _, after = proposed(replace(seen(ON), partition_loads=told), 3, ON, budget=2)
+    assert proposal.reason_code == "executors_draining"
+    assert sum(a != b for a, b in zip(ON, after, strict=True)) == 2
+
+
 @pytest.mark.parametrize(
     ("given", "options"),
     [
         (seen(ON, size_mb=1), {}),  # a small state
-        (seen(ON, size_mb=None), {}),
+        (seen(ON, size_mb=None), {"drain_mb": math.inf}),
         (seen(ON), {"drain_mb": 1000}),
         (seen(ON, slots=3), {}),  # its executors are gone
     ],
