@@ -99,6 +99,7 @@ class Albic:
         changes = _changes(groups, app, target, plan.after)
         if not changes:  # an executor without partitions may be the best that there is, or all was requested already
             return _stay(groups, target), memory
+        changes += _released(groups, app, target) if must else ()
         code = RESIZED if must else MOVES
         proposal = Proposal(NAME, changes, code, explain(plan), {STATEFUL_BATCH: plan.batch_after_s})
         return replace(proposal, placement=plan), remember(plan, memory, signals.until, self.options.rest_s)
@@ -236,9 +237,17 @@ def _stay(groups: PartitionLoads, target: Cluster) -> Proposal:
 
 
 def _executors(groups: PartitionLoads, app: AppDeployment) -> tuple[int, ...]:
-    """Return the executor of each group: the one in the Deployment, otherwise as measured."""
+    """Return the executor of each group: the one in the Deployment, otherwise as measured.
+
+    If as many executors as planned ran partitions, one in the Deployment that ran none does not exist.
+    """
+    ran = {*groups.executor} - {NOWHERE}
+    all_ran = len(ran) >= app.executors
     named = (_named(app, *key) for key in zip(groups.operator, groups.partition, strict=True))
-    return tuple(at if name == NOWHERE else name for name, at in zip(named, groups.executor, strict=True))
+    return tuple(
+        at if name == NOWHERE or (all_ran and name not in ran) else name
+        for name, at in zip(named, groups.executor, strict=True)
+    )
 
 
 def _named(app: AppDeployment, operator: str, partition: int) -> int:
@@ -261,3 +270,19 @@ def _changes(groups: PartitionLoads, app: AppDeployment, target: Cluster, node: 
         for operator, partition, at in zip(groups.operator, groups.partition, node, strict=True)
     )
     return tuple(change for change in every if change.before != change.value)
+
+
+def _released(groups: PartitionLoads, app: AppDeployment, target: Cluster) -> tuple[Change, ...]:
+    """Return changes that let partitions without a measurement run anywhere if the plan does not keep their executor.
+
+    Their query is idle or no longer exists. If such an executor stayed in the placement, the agent might keep it
+    instead of one that the plan uses.
+    """
+    measured = {*zip(groups.operator, groups.partition, strict=True)}
+    kept = {NOWHERE, *(target.executors[node] for node in target.problem.kept)}
+    return tuple(
+        Change(groups.app, PLACEMENT, executor, NOWHERE, operator, None, partition)
+        for operator, executors in app.placement.items()
+        for partition, executor in enumerate(executors)
+        if (operator, partition) not in measured and executor not in kept
+    )

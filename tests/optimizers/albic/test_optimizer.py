@@ -94,6 +94,28 @@ def test_placement_of_an_earlier_query_forces_nothing() -> None:
     assert proposed(told, running(2, {"former/0": (0, 1, 2, 3)}))[0].reason_code == "placement_stays"
 
 
+def test_partitions_run_where_they_were_measured_if_the_named_executor_does_not_exist() -> None:
+    """The Deployment names executor 2, but the two that run are 0 and 1."""
+    told = groups([4.0, 4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 2.0], [0, 0, 0, 1, 0, 1, 0, 1])
+    current = running(2, {FIRST: (0, 0, 2, 2, 2, 2, 2, 2)})
+    proposal, _ = proposed(told, current)
+    assert proposal.placement is not None and proposal.placement.batch_before_s == 14.0
+    assert set(placed(proposal, current)[FIRST]) == {0, 1}
+
+
+def test_partitions_are_expected_on_an_executor_that_has_yet_to_come() -> None:
+    told = groups([4.0, 4.0, 2.0, 2.0], [0, 1, 0, 1])
+    assert proposed(told, running(3, {FIRST: (0, 1, 2, 2)}))[0].reason_code == "placement_stays"
+
+
+def test_removed_executors_keep_no_partition_of_an_idle_query() -> None:
+    told = groups([4.0, 1.0, 1.0, 4.0], [0, 1, 2, 3])
+    current = running(2, {FIRST: told.executor, "idle/0": (0, 1, 2, 3, -1), "former/0": (1, 2)})
+    proposal, _ = proposed(told, current)
+    after = placed(proposal, current)
+    assert set(after.pop(FIRST)) == {0, 3} and after == {"idle/0": (0, -1, -1, 3, -1)}
+
+
 def test_removed_executors_are_the_emptiest_and_lose_their_partitions() -> None:
     told = groups([4.0, 3.0, 1.0, 2.0], [0, 1, 2, 3])
     current = running(2, {FIRST: told.executor})
