@@ -23,16 +23,15 @@ def mixed(values: Positions) -> Positions:
     return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)
 
 
-def owners(positions: Positions, workers: int, virtual_nodes: int = VIRTUAL_NODES) -> Ints:
+def owners(positions: Positions, workers: int) -> Ints:
     """Return the worker of each position: the worker with the next point on the ring.
 
     Args:
         positions: Positions on the ring, shape (P,).
         workers: Number of workers, >= 1.
-        virtual_nodes: Points per worker, >= 1.
     """
-    worker = np.repeat(np.arange(workers, dtype=np.uint64), virtual_nodes)
-    copy = np.tile(np.arange(virtual_nodes, dtype=np.uint64), workers)
+    worker = np.repeat(np.arange(workers, dtype=np.uint64), VIRTUAL_NODES)
+    copy = np.tile(np.arange(VIRTUAL_NODES, dtype=np.uint64), workers)
     points = mixed(mixed(worker) ^ (copy << np.uint64(1)))
     order = np.argsort(points, kind="stable")
     point = np.searchsorted(points[order], positions) % len(order)
