@@ -150,7 +150,8 @@ def _updated(draft: Decision, gate: GateResult, context: DecisionContext, guards
     update = context.update
     if update is None or context.forced:
         return None
-    proposal = Proposal(SPEC, (), SPEC_CHANGED, f"{update.sentence}; a restart with hand-over applies it")
+    how = "; a restart with hand-over applies it" if guards.current.restarts(update.content) else ""
+    proposal = Proposal(SPEC, (), SPEC_CHANGED, update.sentence + how)
     proposals = Proposals(update.content, (proposal,))
     return _judged(replace(draft, proposals=proposals.proposals), proposals, quality_outcome(gate), context, guards)
 

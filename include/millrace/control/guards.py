@@ -72,7 +72,8 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
     """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum.
 
-    Apps that already have more slots than their budget may still change, but together get no more.
+    Apps that already have more slots than their budget may still change, but together get no more. Only settings of a
+    join that change are judged: others may be of an older spec, which the job follows until it restarts.
     """
     for name, app in sorted(target.apps.items()):
         allowed = context.bounds.get(name)
@@ -87,14 +88,15 @@ def bounds(context: GuardContext, target: Deployment) -> str | None:
 
 
 def _join_out_of_bounds(context: GuardContext, target: Deployment) -> str | None:
-    join, allowed = target.join, context.join
+    join, before, allowed = target.join, context.current.join, context.join
     if join is None or allowed is None:
         return None
-    if not allowed.workers.min <= join.workers <= allowed.workers.max:
+    changed = {name for name, value in vars(join).items() if before is None or value != getattr(before, name)}
+    if "workers" in changed and not allowed.workers.min <= join.workers <= allowed.workers.max:
         return f"{join.workers} join workers; allowed: {allowed.workers.min} to {allowed.workers.max}"
-    if not 1 <= join.block <= allowed.capacity // 2:
+    if "block" in changed and not 1 <= join.block <= allowed.capacity // 2:
         return f"blocks of {join.block} tuples; allowed: 1 to {allowed.capacity // 2}"
-    if not 0.0 <= join.shed <= 1.0:
+    if "shed" in changed and not 0.0 <= join.shed <= 1.0:
         return f"a shed ratio of {join.shed:g}; allowed: 0 to 1"
     return None
 

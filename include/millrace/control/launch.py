@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.control.fleet_streams import first_nodes
-from millrace.control.spec_update import described
+from millrace.control.spec_update import described, with_adapted
 from millrace.drivers.quota import check_quota
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import new_decision_id
@@ -188,6 +188,5 @@ def _content(
     apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
     if latest is None:
         return replace(first, apps=apps, ingest=first_nodes(spec))
-    join = first.join if spec.join is None or latest.join is None else spec.join.kept(latest.join)
-    maps = latest.partitioning if spec.partitioning else {}
-    return replace(first, apps=apps, reason="launched again", ingest=latest.ingest, join=join, partitioning=maps)
+    adapted = with_adapted(first, spec, latest)
+    return replace(adapted, apps=apps, reason="launched again", ingest=latest.ingest)

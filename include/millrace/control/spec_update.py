@@ -1,6 +1,7 @@
 """Find changes of a spec and its script since they were taken over, at each evaluation and for ``status``.
 
-Slots, placement and the executors' memory stay as they were tuned, and so do batch limits unless the script changes.
+Slots, placement, the executors' memory and a join's settings stay as they were tuned, and so do batch limits unless the
+script changes.
 The number of state partitions has its own mode (``rescale``). The parts that an evaluation reads (bounds, objective,
 tuner, guards) apply at once anyway.
 """
@@ -42,6 +43,12 @@ def described(spec: PipelineSpec) -> Deployment:
     return replace(first, apps=apps, source=_source(spec, apps))
 
 
+def with_adapted(first: Deployment, spec: PipelineSpec, before: Deployment) -> Deployment:
+    """Return first content with a former version's join settings and maps of keys, as far as the spec allows them."""
+    join = first.join if spec.join is None or before.join is None else spec.join.kept(before.join)
+    return replace(first, join=join, partitioning=before.partitioning if spec.partitioning else {})
+
+
 def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     """Return the changes of the spec and its script since ``current`` took them over; None if there are none.
 
@@ -50,8 +57,23 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
         current: Its newest Deployment; one without a spec (made by a test or a benchmark) stays as it is.
     """
     wanted = described(spec)
-    if not current.kept_running or current.source in ("", wanted.source):
+    if not current.kept_running or not current.source:
         return None
+    content, changed = current, list[str]()
+    adapted = with_adapted(wanted, spec, current)
+    if current.source != wanted.source:
+        apps, changed = _apps(spec, wanted, current)
+        content = replace(current, apps=apps, join=adapted.join, source=wanted.source)
+    if adapted.partitioning != current.partitioning:
+        content = replace(content, partitioning=adapted.partitioning)
+        changed.append("partitioning")
+    if not changed:
+        return None
+    return SpecUpdate(content, f"{_listed(changed)} changed since version {current.version} of {spec.name}")
+
+
+def _apps(spec: PipelineSpec, wanted: Deployment, current: Deployment) -> tuple[dict[str, AppDeployment], list[str]]:
+    """Return the apps as the spec wants them, and their changed parts under names that a person knows."""
     apps: dict[str, AppDeployment] = {}
     changed: list[str] = []
     for name, of_app in spec.app_specs.items():
@@ -63,11 +85,7 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
         else:
             parts = _parts(before, apps[name])
             changed += [f"{lead}{part}" for part, values in parts.items() if values[0] != values[1]]
-    gone = [f"the apps (without {name})" for name in current.apps if name not in apps]
-    if not changed and not gone:
-        return None
-    sentence = f"{_listed([*changed, *gone])} changed since version {current.version} of {spec.name}"
-    return SpecUpdate(replace(current, apps=apps, source=wanted.source), sentence)
+    return apps, changed + [f"the apps (without {name})" for name in current.apps if name not in apps]
 
 
 def _taken_over(spec: PipelineSpec, wanted: AppDeployment, before: AppDeployment) -> AppDeployment:

@@ -163,6 +163,15 @@ def test_guards_when_only_a_join_changes_then_apply_only_its_bounds(
     assert vetoes(target, history=[restarted(ended_ago_s)]) == ([] if inside else ["bounds"])
 
 
+def test_settings_of_an_older_spec_hold_up_no_other_change() -> None:
+    """The job follows its former bounds until a restart applies the new spec."""
+    older = replace(CURRENT, join=JoinSettings(7, 80, 0.2))
+    for join in (JoinSettings(7, 80, 0.4), JoinSettings(6, 80, 0.2), JoinSettings(7, 50, 0.2)):
+        assert vetoes(replace(older, join=join), current=older) == []
+    for join in (JoinSettings(8, 80, 0.2), JoinSettings(7, 70, 0.2)):
+        assert vetoes(replace(older, join=join), current=older) == ["bounds"]
+
+
 def test_join_change_waits_for_open_restarts_and_quiet_hours() -> None:
     target = replace(CURRENT, join=JoinSettings(3, 10, 0.0))
     assert vetoes(target, history=[restarted(None)]) == ["cool-down"]

@@ -14,7 +14,10 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.store import Lake
 from millrace.model.decision import Action
 from millrace.model.deployment import Deployment
+from millrace.model.join import JoinSettings
+from millrace.model.key_map import KeyMap
 from millrace.model.spec import Mode, PipelineSpec
+from tests.include.control.test_join_settings import JOIN
 from tests.include.control.test_loop import evaluate
 from tests.include.control.world import NAME, World, world
 
@@ -57,6 +60,36 @@ def test_changed_parts_of_a_spec_are_named(script: Path) -> None:
     assert update.content.apps["tiny"].executor == running.apps["tiny"].executor  # its memory belongs to the optimizer
     more = _spec(script, slots={"max": 32}, mode="auto", max_parallelism=16)
     assert spec_update(more, running) is None  # they apply at once, or have their own mode
+
+
+def _joined(script: Path, **changes: object) -> PipelineSpec:
+    return _spec(script, join={**JOIN, **changes})
+
+
+def test_changed_join_keeps_its_adapted_settings_as_far_as_its_new_bounds_allow(script: Path) -> None:
+    running = replace(described(_joined(script)), join=JoinSettings(5, 40, 0.25))
+    for changes, kept in (
+        ({"capacity": 60}, JoinSettings(5, 30, 0.25)),
+        ({"capacity": 400, "workers": {"min": 1, "max": 4, "start": 1}}, JoinSettings(4, 40, 0.25)),
+    ):
+        update = spec_update(_joined(script, **changes), running)
+        assert update is not None and update.content.join == kept
+
+
+def test_script_that_becomes_a_join_gets_its_first_settings_and_back(script: Path) -> None:
+    update = spec_update(_joined(script), described(_spec(script)))
+    assert update is not None and update.content.join == JoinSettings(2, 10)
+    back = spec_update(_spec(script), update.content)
+    assert back is not None and back.content.join is None
+
+
+def test_maps_of_keys_go_with_their_section_and_without_a_restart(script: Path) -> None:
+    maps = {"areas": KeyMap(4, ("area",), 2)}
+    running = replace(described(_spec(script, partitioning={})), version=3, partitioning=maps)
+    assert spec_update(_spec(script, partitioning={"options": {"least_gain": 1.0}}), running) is None
+    update = spec_update(_spec(script), running)
+    assert update is not None and update.content == replace(running, partitioning={})
+    assert update.sentence == "Partitioning changed since version 3 of tiny" and not running.restarts(update.content)
 
 
 def test_raised_batch_limits_stay_until_the_script_or_their_permission_changes(script: Path) -> None:
