@@ -31,12 +31,15 @@ from millrace.control.proposals import (
 from millrace.control.roll_back import undo
 from millrace.control.spec_update import SpecUpdate
 from millrace.model.decision import Action, Decision, GuardOutcome, Memory, Proposal
-from millrace.model.deployment import BY_DECISION, SLOTS, Deployment
+from millrace.model.deployment import BY_DECISION, CHANGEABLE, LIVE, PARTITION_MAP, SLOTS, Deployment
 from millrace.model.protocols import Optimizer
 from millrace.model.signals import Signals
 from millrace.model.spec import SPEC, Mode, PipelineSpec
 
 ACTION_OF_MODE = {Mode.ADVISE: Action.ADVISE, Mode.APPROVE: Action.AWAIT, Mode.AUTO: Action.APPLY}
+MAPS = {PARTITION_MAP}
+APART = ({*CHANGEABLE} - MAPS, {*LIVE}, {*LIVE} - MAPS)
+"""Fields whose changes may be made without the others: all but maps of keys, and those that restart no driver."""
 
 
 @dataclass(frozen=True)
@@ -345,19 +348,21 @@ def _judged(
 def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tuple[GuardOutcome, ...], str]:
     """Return the proposals to continue with, their trace, and the message on what was left out.
 
-    A shed ratio must not wait until slots may change. If the guards veto all changes together, those that restart no
-    driver are judged by themselves.
+    If the guards veto all changes together, some are judged by themselves: a shed ratio must not wait until slots may
+    change, and slots must not wait until a map of keys may.
     """
     trace = judge(guards, proposals.content)
     veto = first_veto(trace)
-    live = proposals.without_restarts(guards.current)
-    if veto is None or undoes(proposals.proposals) or not live.changes or live.changes == proposals.changes:
+    if veto is None or undoes(proposals.proposals):
         return proposals, trace, ""
-    live_trace = judge(guards, live.content)
-    if first_veto(live_trace) is not None:
-        return proposals, trace, ""
-    left_out = [change for change in proposals.changes if change not in live.changes]
-    return live, live_trace, messages.put_off(left_out, veto)
+    for fields in APART:
+        part = proposals.limited_to(fields, guards.current)
+        if part.changes and part.changes != proposals.changes:
+            of_part = judge(guards, part.content)
+            if first_veto(of_part) is None:
+                left_out = [change for change in proposals.changes if change not in part.changes]
+                return part, of_part, messages.put_off(left_out, veto)
+    return proposals, trace, ""
 
 
 def _asked_before(questions: Sequence[Question], newest: Deployment, content: Deployment) -> Hold | None:

@@ -14,7 +14,7 @@ lowered in the last of them.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from millrace.control.evaluation import Request
@@ -22,7 +22,6 @@ from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import (
     BY_VERIFICATION,
     JOIN_FIELDS,
-    LIVE,
     MAX_PARALLELISM,
     PLACEMENT,
     SLOTS,
@@ -88,9 +87,9 @@ class Proposals:
     signals: Signals | None = None
     failure: str | None = None
 
-    def without_restarts(self, current: Deployment) -> Proposals:
-        """Return these without the changes that restart a driver, to be made on ``current``."""
-        return self._only([change for change in self.changes if change.field in LIVE], current)
+    def limited_to(self, fields: Collection[str], current: Deployment) -> Proposals:
+        """Return these with only the changes of some fields, to be made on ``current``."""
+        return self._only([change for change in self.changes if change.field in fields], current)
 
     @property
     def placed_first(self) -> bool:

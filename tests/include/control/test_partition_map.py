@@ -18,7 +18,7 @@ from millrace.lake.deployments import DeploymentStore
 from millrace.lake.reconfigurations import ReconfigurationStore
 from millrace.lake.store import Lake
 from millrace.model.decision import Action, Memory, Outcome, Proposal, Reconfiguration
-from millrace.model.deployment import PARTITION_MAP, AppDeployment, Change, Deployment
+from millrace.model.deployment import PARTITION_MAP, SLOTS, AppDeployment, Change, Deployment
 from millrace.model.key_map import HotKey, KeyMap, KeySample
 from millrace.model.protocols import Cursor
 from millrace.model.signals import Signals
@@ -147,6 +147,26 @@ def test_person_brings_a_former_map_back_and_it_stays_for_an_hour(tmp_path: Path
     assert evaluate(w, 34).action is Action.APPLY
     assert set(latest(w.lake).partitioning["areas"].hot) == {1234}
     assert latest(w.lake).partitioning["areas"].revision == 5
+
+
+class Growing(Quiet):
+    """A tuner that wants four slots."""
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        return Proposal("flow", (Change(NAME, SLOTS, current.apps[NAME].slots, 4),), "too few", ""), memory
+
+
+def test_map_that_a_person_rolled_back_does_not_hold_up_slots(tmp_path: Path) -> None:
+    w, plant = running(tmp_path)
+    evaluate(w, 31)
+    plant.hot = 1234
+    evaluate(w, 32)
+    roll_back(w.tables, NAME, 2, "ann", w.clock.now, None)
+    w.loop.optimizers = {**w.loop.optimizers, "flow": Growing()}
+    decision = evaluate(w, 33)
+    assert decision.action is Action.APPLY and latest(w.lake).apps[NAME].slots == 4
+    assert set(latest(w.lake).partitioning["areas"].hot) == {17}
+    assert "Not now: delays: another map for areas (roll-back: a person rolled a map" in decision.sentence
 
 
 def test_launch_keeps_the_maps_of_a_spec_that_wants_them(tmp_path: Path) -> None:
