@@ -11,9 +11,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from millrace.atomic_file import write_atomically
 from millrace.joins.batch_plan import BatchPlan, BatchPlans
 from millrace.joins.blocks import DDL
+from millrace.joins.first_start import FirstStart
 from millrace.joins.join_plan import TIME, JoinPlan
 from millrace.joins.matching import condition
 from millrace.joins.results import OUTPUT
@@ -21,7 +21,7 @@ from millrace.joins.router import HASH, router
 from millrace.joins.sink import Listener, Sink
 from millrace.joins.worker import JoinWorker
 from millrace.model.errors import MillraceError
-from millrace.model.join import BROADCAST, JoinDefinition, JoinSettings, JoinStream
+from millrace.model.join import JoinDefinition, JoinSettings, JoinStream
 from millrace.places import PACKAGE, SOURCES
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-FOLDER, FACTS = "join", "join.json"
+FOLDER = "join"
+"""Folder of the batch plans inside the checkpoint."""
 ARCHIVE = "millrace-modules.zip"
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -60,8 +61,10 @@ def start(
             checkpoint belongs to a join of other streams.
     """
     add_modules(spark.sparkContext)
+    before = FirstStart.read(Path(definition.checkpoint) / FOLDER)
+    definition = definition if before is None else before.continued(definition)
     rows = {s.name: _rows(definition, s, source or _delta(spark)) for s in definition.streams}
-    plan = _plan(spark, definition, rows)
+    plan = _plan(spark, definition, rows, before)
     first = plan.bounded(settings())
     BatchPlans(plan.folder).begin(BatchPlan(0, first, chain=first.workers if plan.sides else 0))
     blocks = [frame.mapInArrow(router(plan, stream), DDL) for stream, frame in rows.items()]
@@ -144,38 +147,27 @@ def _rows(definition: JoinDefinition, stream: JoinStream, source: Callable[[Join
         raise MillraceError(at, json.dumps(dict(stream.columns)), ", ".join(read.columns), remedy) from error
 
 
-def _plan(spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame]) -> JoinPlan:
+def _plan(
+    spark: SparkSession, definition: JoinDefinition, rows: dict[str, DataFrame], before: FirstStart | None
+) -> JoinPlan:
     """Return the plan, keeping what the checkpoint fixed at its first start."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schemas = {stream: to_arrow_schema(frame.drop(HASH).schema, timezone="UTC") for stream, frame in rows.items()}
+    first = before or FirstStart.of(definition, schemas, _keys(spark))
     folder = Path(definition.checkpoint) / FOLDER
-    facts, shapes = folder / FACTS, {stream: str(schema) for stream, schema in schemas.items()}
-    if facts.exists():
-        stored = json.loads(facts.read_text(encoding="utf-8"))
-        if stored["streams"] != shapes:
-            remedy = "Name a new checkpoint and a new results folder: the stored window has other columns."
-            allowed = f"streams {list(stored['streams'])} with unchanged columns"
-            raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
-        if stored.get("forwarding", BROADCAST) != definition.forwarding:
-            remedy = "Name a new checkpoint and a new results folder, or keep the forwarding: pairs would meet twice."
-            allowed = f"a checkpoint of a join with forwarding: {definition.forwarding}"
-            raise MillraceError("checkpoint", definition.checkpoint, allowed, remedy)
-        keys = stored["keys"]
-    else:
-        keys = _keys(spark)
-    plan = JoinPlan(definition, schemas, folder, tuple(keys))
+    plan = JoinPlan(definition, first.stored(definition, schemas), folder, first.keys)
     plan.check_keys()
-    if not facts.exists():
-        found = {"streams": shapes, "keys": keys, "forwarding": definition.forwarding}
-        write_atomically(facts, json.dumps(found), mode=None, key="checkpoint")
+    first = first.with_sides(definition)
+    if first != before:
+        first.write(folder)
     return plan
 
 
-def _keys(spark: SparkSession) -> list[int]:
+def _keys(spark: SparkSession) -> tuple[int, ...]:
     """Return a key per state partition that Spark's hash maps there."""
     count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     most = 64 * count  # enough to hit every partition
     hashed = spark.range(0, most, 1, 1).selectExpr("cast(id as int) key", f"pmod(hash(cast(id as int)), {count}) place")
     least = {row["place"]: row["key"] for row in sorted(hashed.collect(), key=lambda row: -row["key"])}
-    return [least[place] for place in range(count)]
+    return tuple(least[place] for place in range(count))
