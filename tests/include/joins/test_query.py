@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import StreamingQueryException
 
 from millrace.joins.query import start, write_modules
@@ -87,6 +87,14 @@ def joined(
     return told
 
 
+def append(root: Path, coming: dict[str, list[tuple[Any, ...]]]) -> None:
+    """Append rows to each stream's Delta table."""
+    for name, of_stream in coming.items():
+        rows = [row[:3] for row in of_stream]
+        columns = [*zip(*rows, strict=True), [row[0] * 1_000_000 for row in rows]]
+        write_deltalake(root / name, pa.table(columns, schema=SCHEMA), mode="append", schema_mode="merge")
+
+
 def found(root: Path, task: JoinTask) -> Counter[tuple[int, int]]:
     rows = read("select left_id, right_id from results", results=root / "results" / task.name).to_pylist()
     return Counter((row["left_id"], row["right_id"]) for row in rows)
@@ -134,10 +142,7 @@ def test_join_when_its_sources_get_versions_without_rows_then_loses_no_pair(
     wanted, plans = [3], []
 
     def write() -> None:
-        for name, of_stream in next(batches).items():
-            rows = [row[:3] for row in of_stream]
-            columns = [*zip(*rows, strict=True), [row[0] * 1_000_000 for row in rows]]
-            write_deltalake(tmp_path / name, pa.table(columns, schema=SCHEMA), mode="append", schema_mode="merge")
+        append(tmp_path, next(batches))
 
     def optimize() -> None:
         spark.sql(f"OPTIMIZE delta.`{tmp_path / 'r'}`")
@@ -181,6 +186,20 @@ def test_join_when_its_sources_get_versions_without_rows_then_loses_no_pair(
     finally:
         query.stop()
     rows = {name: every(of_stream) for name, of_stream in coming.items()}
+    assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
+
+
+def test_join_continues_after_a_delete_and_with_its_streams_in_another_order(
+    spark, partitions, coming, tmp_path
+) -> None:
+    streams = tuple(JoinStream(name, str(tmp_path / name), "ts", {"id": "id", "key": "key"}) for name in coming)
+    folders = (str(tmp_path / "results"), str(tmp_path / "checkpoint"))
+    for number, ordered in enumerate((streams, streams[::-1])):
+        append(tmp_path, {name: of[number] for name, of in coming.items()})
+        definition = JoinDefinition(ordered, (WEATHER,), *folders, 1000)
+        start(spark, definition, lambda: JoinSettings(2, 10), available_now=True).awaitTermination()
+        DeltaTable(tmp_path / "r").delete("id < 5")  # the window keeps what it has read
+    rows = {name: every(of[:2]) for name, of in coming.items()}
     assert found(tmp_path, WEATHER) == expected(WEATHER, rows["r"], rows["s"])
 
 
