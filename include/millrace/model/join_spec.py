@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from millrace.model.errors import MillraceError
 from millrace.model.join import MP2PF, JoinDefinition, JoinSettings, JoinStream, JoinTask
@@ -16,12 +17,33 @@ Text = Annotated[str, Field(min_length=1)]
 
 BLOCKS = 40
 """Blocks that fill a worker if the spec sets no block size."""
+TAKEN = ("time", "_time", "_hash")
+"""Columns that the job adds to a stream's rows or results."""
+
+
+def _folder(text: str) -> str:
+    """Return a folder without ``file:``, which is the only scheme that the job can write to."""
+    path = re.sub("^file:(//)?(?=/[^/])", "", text)
+    if re.match("[A-Za-z][A-Za-z0-9+.-]*:/", path):
+        raise ValueError("a folder that the driver and all executors can write to, and no URI of an object store")
+    return path
 
 
 def _columns(value: Any) -> Any:
     """Turn a list of names into columns of the same names."""
     names = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     return {name: name for name in value} if names else value
+
+
+def _distinct(columns: dict[str, str]) -> dict[str, str]:
+    """Refuse names that are the same to Spark and Delta, which ignore case."""
+    seen = {*TAKEN}
+    for name in columns:
+        if name.lower() in seen:
+            taken = ", ".join(TAKEN)
+            raise ValueError(f"names that differ in more than case, and none of {taken}, got {name}")
+        seen.add(name.lower())
+    return columns
 
 
 def _pairs(value: Any) -> Any:
@@ -50,6 +72,7 @@ class StreamOfJoin(Strict):
         dict[Column, Text],
         BeforeValidator(_columns, json_schema_input_type=dict[Column, Text] | list[Column]),
         Field(min_length=1, description="SQL expression of each column that tasks or results use, or a list of names"),
+        AfterValidator(_distinct),
     ]
     late_s: Annotated[float, Field(ge=0)] = Field(
         0.0,
@@ -94,13 +117,13 @@ class Join(Strict):
     tasks: dict[Name, TaskOfJoin] = Field(
         min_length=1, description="Join predicates, by name; each has a results table"
     )
-    results: Text = Field(
-        description="Folder of the tasks' results tables, absolute or relative to the spec's folder, or its URI; "
+    results: Annotated[Text, AfterValidator(_folder)] = Field(
+        description="Folder of the tasks' results tables, absolute or relative to the spec's folder; "
         "${MILLRACE_HOME} is replaced"
     )
-    checkpoint: Text = Field(
-        description="Folder of the query's checkpoint, absolute or relative to the spec's folder, or its URI; "
-        "${MILLRACE_HOME} is replaced"
+    checkpoint: Annotated[Text, AfterValidator(_folder)] = Field(
+        description="Folder of the query's checkpoint, absolute or relative to the spec's folder; driver and executors "
+        "write to it; ${MILLRACE_HOME} is replaced"
     )
     capacity: Annotated[int, Field(ge=2)] = Field(description="Most tuples of the window that a worker should keep")
     workers: Workers = Workers()

@@ -85,6 +85,12 @@ def test_definition_in_short_form_is_completed() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("written", ["/a/out", "file:/a/out", "file:///a/out"])
+def test_folder_of_results_may_be_written_as_a_uri(written: str) -> None:
+    made = Join.model_validate(told(results=written, checkpoint=written))
+    assert made.results == made.checkpoint == "/a/out"
+
+
 @pytest.mark.parametrize("on", [["origin", ["delay", "temp"]], {"origin": "origin", "delay": "temp"}])
 def test_columns_as_names_or_pairs_become_pairs(on: Any) -> None:
     section = told(**{"tasks.weather.on": on})
@@ -155,8 +161,13 @@ def test_options_of_a_join_are_passed_to_its_optimizer() -> None:
         ({"streams.flights.columns": [["origin"]]}, "columns"),
         ({"streams.flights.columns": {"a b": "x"}}, "columns"),
         ({"streams.flights.columns": {"origin": ""}}, "columns"),
+        ({"streams.flights.columns": ["origin", "Time"]}, "none of time, _time, _hash, got Time"),
+        ({"streams.flights.columns": {"origin": "a", "ORIGIN": "b"}}, "differ in more than case"),
         ({"streams.flights.late_s": -1}, "late_s"),
         ({"streams.flights.sauce": "x"}, "sauce"),
+        ({"results": "s3a://bucket/out"}, "no URI of an object store"),
+        ({"checkpoint": "hdfs:/out"}, "a folder that the driver and all executors can write to"),
+        ({"checkpoint": "file://host/out"}, "a folder that the driver"),
         ({"capacity": 1, "block": 1}, "capacity"),
         ({"block": 0}, "block"),
         ({"block": 501}, "at most half of capacity, 500, got 501"),

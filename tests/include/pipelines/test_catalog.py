@@ -182,15 +182,17 @@ def test_relative_paths_belong_to_the_specs_folder(folder: Path, written_as: str
         assert ingest.fleet is not None and ingest.fleet.script == str(folder / "orders.py")
         assert (ingest.fleet.checkpoints, ingest.fleet.streams.source) == (wanted, {kind: wanted})
         assert ingest.first_deployment().apps["node0"].args[-2:] == ("--checkpoints", wanted)
+    own = "/c" if "://" in written_as else written_as  # a join writes only to folders
     join = {
         "streams": {"a": {"source": written_as, "time": "t", "columns": ["k"]}},
         "tasks": {"pairs": {"left": "a", "right": "a", "on": ["k"], "within_s": 60}},
-        **{"results": written_as, "checkpoint": written_as, "capacity": 100},
+        **{"results": own, "checkpoint": own, "capacity": 100},
     }
     joined = load(written(folder, {"name": "orders", "join": join}))
     assert joined.join is not None
     definition = joined.join.definition
-    assert [definition.streams[0].source, definition.results, definition.checkpoint] == [wanted] * 3
+    assert definition.streams[0].source == wanted
+    assert definition.results == definition.checkpoint == ("/c" if own == "/c" else wanted)
     profiled = load(written(folder, {**GOOD, "profile": {**PROFILE, "source": written_as}}))
     assert profiled.profile is not None and profiled.profile.source == wanted
 
