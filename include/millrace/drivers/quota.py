@@ -90,6 +90,7 @@ def go_back(
         reason=reason,
         ingest=current.ingest,
         join=join,
+        partitioning=current.partitioning,
         contingencies=None,
         origin=None,
     )

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.control.pending_decision import refuse
-from millrace.drivers.quota import restore
+from millrace.drivers.quota import go_back, restore
 from millrace.lake import deployments
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import DecisionStore, veto_id
@@ -26,6 +26,8 @@ from millrace.lake.store import Lake
 from millrace.model.decision import Action, Decision
 from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.errors import Conflict, MillraceError, Settled
+from millrace.model.join import JoinSettings
+from millrace.model.key_map import KeyMap
 from tests.include.control.tenants import Tenant, slots_in_all, spec, tenants
 from tests.include.control.world import NOON, Clock
 
@@ -134,6 +136,17 @@ def test_restore_when_there_are_several_apps_then_each_keeps_its_slots_and_the_f
     current = store.commit(replace(former, apps={n: replace(app, slots=2) for n in ("x", "y", "z")}), 1)
     made = restore(store, former, current, 7)
     assert made is not None and {n: a.slots for n, a in made.apps.items()} == {"x": 3, "y": 3, "z": 1}
+
+
+def test_go_back_of_an_app_keeps_what_needed_no_restart(tmp_path: Path) -> None:
+    store, app = DeploymentStore(Lake(tmp_path)), AppDeployment("x.py", (), 1, 1024, 8)
+    live = {"join": JoinSettings(3, 10, 0.2), "ingest": {"s": 1}, "partitioning": {"areas": KeyMap(2, ("area",), 4)}}
+    store.commit(Deployment("p", 1, True, {"a": app}, join=JoinSettings(1, 10)), None)
+    failed = store.commit(Deployment("p", 1, True, {"a": replace(app, script="y.py")}, **live), 1)
+    assert go_back(store, failed, "a", 1, "it failed", None)
+    again = store.latest("p")
+    assert again is not None and again.apps == {"a": app}
+    assert {name: getattr(again, name) for name in live} == live
 
 
 def test_commit_when_slots_were_raised_after_the_check_then_conflicts(two: tuple[Tenant, Tenant]) -> None:
