@@ -76,6 +76,8 @@ def _keys(task: JoinTask, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
     null = np.zeros(len(keys), bool)
     for column_l, column_r in task.on:
         both = pa.concat_arrays([*left[column_l].chunks, *right[column_r].chunks])
+        if pa.types.is_floating(both.type):
+            both = pc.add(both, 0.0)  # -0.0 becomes 0.0: the two are equal, but not their bytes
         codes = pc.fill_null(both.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         null |= codes < 0
         # renumber after each column: the combined codes then never overflow

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.joins import matching
+from millrace.joins.join_plan import TIME
 from millrace.joins.matching import condition, pairs
 from millrace.model.join import JoinTask
 from tests.include.joins.tuples import ROWS, brute_force, table
@@ -44,6 +45,15 @@ def test_pairs_when_there_are_many_then_come_in_portions(monkeypatch: pytest.Mon
     portions = list(pairs(task, table(rows), table(rows)))
     assert [len(a) for a, _ in portions] == [40] * 40
     assert found(task, table(rows), table(rows)) == brute_force(task, rows, rows)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_pairs_of_floating_keys_compare_numbers(kind: pa.DataType) -> None:
+    schema = pa.schema([(TIME, pa.int64()), ("key", kind)])
+    nan = float("nan")
+    left, right = (pa.table([[0] * 4, keys], schema=schema) for keys in ([0.0, -0.0, nan, 0.1], [-0.0, nan, 0.1, None]))
+    task = JoinTask("t", "r", "s", (("key", "key"),), 0, 0)
+    assert found(task, left, right) == [(0, 0), (1, 0), (2, 1), (3, 2)]
 
 
 def test_pairs_when_keys_and_times_span_all_numbers_then_none_is_lost() -> None:
