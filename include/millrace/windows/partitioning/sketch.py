@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from millrace.model.errors import MillraceError
 from millrace.model.partitioning import CAPACITY, Key, Sketch
@@ -105,6 +106,15 @@ def group(names: Sequence[str], key_groups: int) -> Column:
 def hashed(names: Sequence[str]) -> Column:
     """Return the hash of a row's key."""
     return sf.xxhash64(*map(quoted, names))
+
+
+def hashable(kind: DataType) -> bool:
+    """Return whether Spark can hash a type: it refuses maps and variants, also inside arrays and structs."""
+    if isinstance(kind, ArrayType):
+        return hashable(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(hashable(field.dataType) for field in kind.fields)
+    return not isinstance(kind, MapType | VariantType)
 
 
 def quoted(name: str) -> Column:

@@ -9,15 +9,7 @@ from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    ArrayType,
-    DoubleType,
-    IntegerType,
-    MapType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StructField, StructType
 
 from millrace.model.errors import MillraceError
 from millrace.model.paper_hash import paper_hash
@@ -26,7 +18,7 @@ from millrace.model.waterfill import waterfill
 from millrace.windows.aggregates.aggregate import Aggregate
 from millrace.windows.aggregates.plan import AggregationPlan
 from millrace.windows.partitioning.following import Followed
-from millrace.windows.partitioning.sketch import check_count, columns, hashed, keys, quoted, sketch
+from millrace.windows.partitioning.sketch import check_count, columns, hashable, hashed, keys, quoted, sketch
 
 WATERFILL, PAPER = "waterfill", "paper_hash"
 HOT_KEYS = 200
@@ -148,7 +140,7 @@ def _hot(rows: DataFrame, names: Sequence[str], by: PartitionMap) -> DataFrame:
 
 def _draw(rows: DataFrame, salts: Sequence[str]) -> Column:
     """Return a number in [0, 1) for each row."""
-    hashed = [s for s in salts if not isinstance(rows.schema[s].dataType, MapType | VariantType)]
+    hashed = [s for s in salts if hashable(rows.schema[s].dataType)]
     if not hashed:
         return sf.rand(0)
     # with a different seed than the key group's hash; otherwise all rows of a group would be drawn alike

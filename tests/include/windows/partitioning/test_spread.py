@@ -132,6 +132,8 @@ def test_spread_of_extreme_input_has_a_defined_outcome(spark: Any) -> None:
     assert spread(data.where("false"), "k", 4).collect() == []
     mapped = data.select("k", sf.create_map(sf.lit("id"), "id").alias("not hashable"), "id")
     assert sum(counted(spread(mapped, ["k", "id"], 3), 3)) == 3000
+    nested = data.select("k", sf.array(sf.create_map(sf.lit("id"), "id")).alias("nested"))
+    assert sum(counted(spread(nested, "k", 3), 3)) == 3000
 
 
 def test_spread_of_a_stream_spreads_each_batch(spark: Any, tmp_path: Path) -> None:
