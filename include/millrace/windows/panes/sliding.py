@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from math import gcd
 from typing import Any
 
@@ -180,7 +181,7 @@ MICROSECONDS = {
     "week": 604_800_000_000,
 }
 """Length of each unit. Months are missing: Spark rejects them too."""
-_TERM = re.compile(r"([+-]?\d+)\s*([a-z]+?)s?(?=[\s\d+-]|$)")
+_TERM = re.compile(r"([+-]?\d*\.?\d+)\s*([a-z]+?)s?(?=[\s\d+-]|$)")
 
 
 def microseconds(key: str, duration: str | timedelta) -> int:
@@ -188,7 +189,7 @@ def microseconds(key: str, duration: str | timedelta) -> int:
 
     Args:
         key: The argument's name, for the error.
-        duration: Such as ``"1 hour 30 minutes"``, or a timedelta.
+        duration: Such as ``"1 hour 30 minutes"``, or a timedelta. Only seconds may have decimals, as in Spark.
 
     Raises:
         MillraceError: If the text is not a duration, or has months or years.
@@ -198,10 +199,10 @@ def microseconds(key: str, duration: str | timedelta) -> int:
     text = duration.strip().lower().removeprefix("interval").strip() if isinstance(duration, str) else ""
     terms = _TERM.findall(text)
     rest = _TERM.sub("", text).strip()
-    if not terms or rest or any(unit not in MICROSECONDS for _, unit in terms):
-        allowed = f"whole numbers of {', '.join(MICROSECONDS)}"
+    if not terms or rest or any(unit not in MICROSECONDS or ("." in n and unit != "second") for n, unit in terms):
+        allowed = f"whole numbers of {', '.join(MICROSECONDS)}; decimals of seconds only"
         raise MillraceError(key, duration, allowed, 'Write it as "60 minutes".')
-    return sum(int(number) * MICROSECONDS[unit] for number, unit in terms)
+    return sum(int(Decimal(number) * MICROSECONDS[unit]) for number, unit in terms)
 
 
 def text(length_us: int) -> str:

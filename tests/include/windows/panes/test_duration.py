@@ -33,7 +33,22 @@ def test_microseconds_when_units_are_ordered_then_each_is_longer() -> None:
     assert microseconds("size", "1 hour -30 minutes") == microseconds("size", "30 minutes")
 
 
-@pytest.mark.parametrize("bad", ["", "ten minutes", "1 month", "1 year", "5", "5 minutes ago", "1.5 minutes", None, 5])
+@pytest.mark.parametrize(
+    ("written", "length"),
+    [
+        ("1.5 seconds", 1_500_000),
+        (".25 second", 250_000),
+        ("1 minute -0.5 seconds", 59_500_000),
+        ("1.0000019 seconds", 1_000_001),  # as in Spark, which drops what is below a microsecond
+    ],
+)
+def test_microseconds_of_seconds_with_decimals(written: str, length: int) -> None:
+    assert microseconds("size", written) == length
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "ten minutes", "1 month", "1 year", "5", "5 minutes ago", "1.5 minutes", "1.2.3 seconds", None, 5]
+)
 def test_microseconds_refuses_text_that_is_not_a_length(bad: str) -> None:
     with pytest.raises(MillraceError, match="week") as caught:
         microseconds("slide", bad)
