@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.run_folder.driver_records import QueryCheckpoint
+from millrace.runtime.triggers import ran_batch
 
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 
@@ -19,10 +20,14 @@ def checkpoint_of(query: Any) -> QueryCheckpoint | None:
     progress = execution.lastProgress()
     if batch is None or progress is None:
         return None
+    operators = progress.stateOperators()
+    # a trigger without rows is numbered like the next batch, which may be the first of this run
+    if not (operators or ran_batch(progress) or batch.currentBatchId() < progress.batchId()):
+        return None
     return QueryCheckpoint(
         query=str(execution.name() or execution.id().toString()),
         folder=str(execution.resolvedCheckpointRoot()),
-        partitions=max((int(operator.numShufflePartitions()) for operator in progress.stateOperators()), default=0),
+        partitions=max((int(operator.numShufflePartitions()) for operator in operators), default=0),
         provider=str(batch.sparkSession().conf().get(STATE_STORE)),
         sink=str(execution.sink().toString()),
     )

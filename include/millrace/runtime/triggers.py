@@ -1,4 +1,4 @@
-"""How often Spark triggers a query."""
+"""How often Spark triggers a query, and which triggers run a batch."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def interval_s(execution: Any) -> float:
     if kind == "RealTimeTrigger":
         return float(trigger.batchDurationMs()) / 1000
     return float(trigger.intervalMs()) / 1000 if kind == "ProcessingTimeTrigger" else 0.0
+
+
+def ran_batch(progress: Any) -> bool:
+    """Return whether a progress reports a batch. Spark also reports triggers without rows, some of them.
+
+    Such a trigger is numbered like the next batch. Before the first batch of a run, it has no stateful operators.
+
+    Args:
+        progress: Spark's own ``StreamingQueryProgress``.
+    """
+    return "addBatch" in progress.durationMs()
 
 
 def is_real_time(execution: Any) -> bool:

@@ -20,6 +20,7 @@ from millrace.run_folder.rescale_record import Phase, Rescale, copy_of
 from millrace.runtime import rescale
 from millrace.runtime.agent.placement import StatePlacement
 from millrace.runtime.checkpoints import STATE_STORE, checkpoint_of
+from tests.jobs.driving import until
 
 pytestmark = pytest.mark.spark
 
@@ -224,6 +225,26 @@ def test_sink_of_files_is_recognised(world: World) -> None:
     assert query.awaitTermination(PATIENCE_S)
     checkpoint = checkpoint_of(query)
     assert checkpoint is not None and checkpoint.sink.startswith(FILE_SINK) and checkpoint.partitions == 0
+
+
+def test_query_that_starts_without_rows_is_known_after_its_first_batch(world: World) -> None:
+    world.spark.conf.set("spark.sql.shuffle.partitions", "4")
+    world.left.folder.mkdir()
+    writer = counted(world.rows(world.left, True), None).writeStream.format("noop").outputMode("update")
+    query = writer.option("checkpointLocation", str(world.checkpoint)).start()
+    placement, run = StatePlacement(world.spark), str(query.runId)
+    try:
+        until(lambda: query.lastProgress, "a trigger without rows")
+        assert placement.batches([query]) == {run: -1}
+        assert placement.partitions(query) == () and checkpoint_of(query) is None
+        written = Source(world.root / "written")
+        written.append(range(10))
+        (written.folder / "0.parquet").rename(world.left.folder / "0.parquet")
+        until(lambda: placement.batches([query]) == {run: 0}, "the first batch")
+        checkpoint = checkpoint_of(query)
+        assert len(placement.partitions(query)) == 4 and checkpoint is not None and checkpoint.partitions == 4
+    finally:
+        query.stop()
 
 
 def test_one_unsupported_checkpoint_of_two_leaves_both_unchanged(world: World) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.runtime.agent.allocation import Executor
+from millrace.runtime.triggers import ran_batch
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 JOIN_STORES = (
@@ -69,8 +70,9 @@ class StatePlacement:
         run = str(execution.runId().toString())
         if run not in self._partitions:
             progress = execution.lastProgress()
-            counts = None if progress is None else [int(o.numShufflePartitions()) for o in progress.stateOperators()]
-            expected = None if counts is None else sum(counts)
+            counts = [] if progress is None else [int(o.numShufflePartitions()) for o in progress.stateOperators()]
+            # before a run's first batch, a trigger without rows shows no operators either
+            expected = sum(counts) if counts or (progress is not None and ran_batch(progress)) else None
             # a checkpoint that once had more partitions keeps their folders
             count = max(counts) if counts else int(execution.sparkSession().conf().get(SHUFFLE_PARTITIONS))
             root, name = (
@@ -89,7 +91,8 @@ class StatePlacement:
         for query in queries:
             execution = query._jsq.streamingQuery()
             progress = execution.lastProgress()
-            found[str(execution.runId().toString())] = -1 if progress is None else int(progress.batchId())
+            newest = -1 if progress is None else int(progress.batchId()) - (not ran_batch(progress))
+            found[str(execution.runId().toString())] = newest
         if self.runs() - found.keys():  # a script may run a query a thousand times
             self._partitions = {run: kept for run, kept in self._partitions.items() if run in found}
             self._providers = {key: kept for key, kept in self._providers.items() if key[0].run in found}
