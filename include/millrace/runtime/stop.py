@@ -8,6 +8,7 @@ queries end at the end of a batch, and the next driver has nothing to repeat.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -18,10 +19,13 @@ from typing import Any
 
 import pyspark
 
+from millrace.model.failure import reason
 from millrace.runtime.spark_versions import is_planned, streaming_runtime, trigger_frame
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.query_log import ends_of, newest_batch
+from millrace.runtime.telemetry.query_log import newest_batch, sources_after
 from millrace.runtime.telemetry.sources.kinds import spark_sources
+
+LOG = logging.getLogger(__name__)
 
 
 class StopRequest:
@@ -92,7 +96,10 @@ def end_at_boundary(queries: Sequence[Any], deadline_s: float) -> bool:
     """
     give_up = time.monotonic() + deadline_s
     queries = [query for query in queries if running(query)]
-    _await_emission(queries, give_up)
+    try:
+        _await_emission(queries, give_up)
+    except Exception as error:  # only results are late: the driver has to stop anyway
+        LOG.warning("The driver stops without waiting for the last results; the next rows emit them: %s", reason(error))
     _tell(queries, give_up)
     clean = True
     while active := [query for query in queries if running(query)]:
@@ -153,12 +160,10 @@ def _is_last(query: Any) -> bool:
     progress = query.lastProgress
     if progress is None or "watermark" not in progress["eventTime"]:
         return False
-    ends = ends_of(query._jsq.streamingQuery(), _batch(query))
-    sources = [
-        {"description": source["description"], "latestOffset": source["latestOffset"], "endOffset": end}
-        for source, end in zip(json.loads(progress.json)["sources"], ends, strict=True)
-    ]
-    return Positions.following(spark_sources(query._jsq.streamingQuery())).of(sources).backlog == 0
+    execution = query._jsq.streamingQuery()
+    ended = zip(sources_after(execution, _batch(query)), json.loads(progress.json)["sources"], strict=True)
+    sources = [{**source, "latestOffset": reported["latestOffset"]} for source, reported in ended]
+    return Positions.following(spark_sources(execution)).of(sources).backlog == 0
 
 
 def _moved_on(query: Any, last: int) -> bool:

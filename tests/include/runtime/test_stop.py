@@ -57,8 +57,8 @@ class Folders:
         rows = rows.select(sf.expr("timestamp_seconds(m * 60)").alias("at"))
         rows.coalesce(1).write.format("delta").mode("append").save(str(self.source))
 
-    def start(self) -> Any:
-        """Start a query that reads one file per batch and holds each batch until the gate is open."""
+    def start(self, *, twice: bool = False) -> Any:
+        """Start a query that reads one file per batch, once or twice, and holds each batch until the gate is open."""
         from pyspark.sql import functions as sf
 
         gate, held = self.open, self.held
@@ -71,6 +71,7 @@ class Folders:
                 yield batch
 
         rows = self.spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(self.source))
+        rows = rows.union(rows) if twice else rows
         hours = rows.mapInPandas(pass_gate, "at timestamp").withWatermark("at", "1 minute")
         counted = hours.groupBy(sf.window("at", "1 hour")).count().select("count")
         return (
@@ -106,12 +107,12 @@ def _in_batch(query: Any) -> bool:
     return bool(query.status["message"].startswith("Processing"))
 
 
-def _shut_after_three_rows(folders: Folders) -> Any:
+def _shut_after_three_rows(folders: Folders, *, twice: bool = False) -> Any:
     """A query that has processed three rows, and will be held in its next batch with rows."""
     folders.add(1, 2, 3)
     folders.open.touch()
-    query = folders.start()
-    _await(lambda: folders.processed(query) == 3 and not _in_batch(query), query)
+    query = folders.start(twice=twice)
+    _await(lambda: folders.processed(query) >= 3 and not _in_batch(query), query)
     folders.open.unlink()
     return query
 
@@ -124,6 +125,15 @@ def test_end_emits_windows_closed_by_the_last_rows(folders: Folders) -> None:
     assert end_at_boundary([query], PATIENCE_S)
     assert folders.processed(query) == 4
     assert folders.results() == [3]
+
+
+def test_end_of_a_query_that_reads_a_stream_twice_emits_its_last_windows(folders: Folders) -> None:
+    query = _shut_after_three_rows(folders, twice=True)
+    folders.add(MINUTES_OF_CLOSING)
+    _await(folders.held.exists, query)
+    folders.open.touch()
+    assert end_at_boundary([query], PATIENCE_S)
+    assert folders.results() == [6]
 
 
 def test_end_when_more_rows_wait_then_starts_no_other_batch(folders: Folders) -> None:

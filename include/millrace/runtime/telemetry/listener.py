@@ -34,7 +34,7 @@ from millrace.runtime.telemetry.host import HostCpu
 from millrace.runtime.telemetry.operators import operators
 from millrace.runtime.telemetry.partitions import PartitionSampler
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.query_log import committed_batch, ends_of, newest_batch, source_names
+from millrace.runtime.telemetry.query_log import committed_batch, newest_batch, sources_after
 from millrace.runtime.telemetry.running_batch import has_risen, is_overdue, rate_since
 from millrace.runtime.telemetry.sink import sink_name
 from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
@@ -237,9 +237,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if run.query is None:
             return
         number = committed_batch(run.query)
-        names = source_names(run.query)
-        ends = ends_of(run.query, number) if number >= 0 else [None] * len(names)
-        run.sources = tuple({"description": name, "endOffset": end} for name, end in zip(names, ends, strict=True))
+        run.sources = tuple(sources_after(run.query, number))
         now = datetime.now(UTC).isoformat()
         facts = {
             "id": _id(run.query),

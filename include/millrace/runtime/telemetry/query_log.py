@@ -20,16 +20,23 @@ def newest_batch(query: Any) -> int:
     return _newest(query.offsetLog())
 
 
-def ends_of(query: Any, number: int) -> list[Any]:
-    """Return the end offsets of a batch, one per source: the JSON value, or None if the source had none.
+def sources_after(query: Any, number: int) -> list[dict[str, Any]]:
+    """Return the description and end offset of each source of a query after a batch, as in the batch's progress event.
+
+    A query that reads one stream twice has one source in the event, and two offsets in the log.
 
     Args:
         query: Spark's own query, ``StreamExecution``.
-        number: Number of one of its newest batches; Spark deletes older ones.
+        number: Number of one of its newest batches; Spark deletes older ones. -1 before the first.
+
+    Returns:
+        The sources in the order of the event. An end offset is a JSON value, or None if the source had none.
     """
-    offsets = query.offsetLog().get(number).get().offsets()
-    ends = [offsets.apply(n) for n in range(offsets.size())]
-    return [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
+    sources = query.sources()
+    streams = [sources.apply(n) for n in range(sources.size())]
+    ends = _ends(query, number) if number >= 0 else [None] * len(streams)
+    each = dict(zip(streams, ends, strict=True))
+    return [{"description": str(stream.toString()), "endOffset": end} for stream, end in each.items()]
 
 
 def committed_batch(query: Any) -> int:
@@ -43,10 +50,10 @@ def committed_batch(query: Any) -> int:
     return _newest(query.commitLog())
 
 
-def source_names(query: Any) -> list[str]:
-    """Return the sources of a query as its progress names them, in the order of its offsets."""
-    sources = query.sources()
-    return [str(sources.apply(n).toString()) for n in range(sources.size())]
+def _ends(query: Any, number: int) -> list[Any]:
+    offsets = query.offsetLog().get(number).get().offsets()
+    ends = [offsets.apply(n) for n in range(offsets.size())]
+    return [json.loads(end.get().json()) if end.isDefined() else None for end in ends]
 
 
 def _newest(log: Any) -> int:
