@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+IN_BATCH = ("Processing new data", "No new data but cleaning up state")
+"""Spark's status messages of a query that runs a batch."""
+
 
 def interval_s(execution: Any) -> float:
     """Return the interval of a query's trigger, seconds; 0 if the trigger does not follow a clock.
@@ -16,6 +19,16 @@ def interval_s(execution: Any) -> float:
     if kind == "RealTimeTrigger":
         return float(trigger.batchDurationMs()) / 1000
     return float(trigger.intervalMs()) / 1000 if kind == "ProcessingTimeTrigger" else 0.0
+
+
+def runs_batch(query: Any) -> bool:
+    """Return whether a query runs a batch. An active trigger may only be looking for rows, which can take long.
+
+    Args:
+        query: Spark's own query, or PySpark's view of it in the JVM.
+    """
+    status = query.status()
+    return bool(status.isTriggerActive()) and status.message() in IN_BATCH
 
 
 def ran_batch(progress: Any) -> bool:

@@ -26,7 +26,7 @@ from millrace.runtime.agent.executor_numbers import ExecutorNumbers, staying
 from millrace.runtime.agent.missing_executors import MissingExecutors
 from millrace.runtime.agent.placement import Partition, StatePlacement, follow
 from millrace.runtime.spark_versions import is_missing, lacks
-from millrace.runtime.triggers import interval_s
+from millrace.runtime.triggers import interval_s, ran_batch, runs_batch
 
 LOG = logging.getLogger(__name__)
 POLL_S = 0.3
@@ -241,7 +241,7 @@ class ExecutorAgent:
         """Record the batch after which each query's partitions should be where they have just been assigned."""
         until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
         # a batch that is running may have located its partitions before
-        ahead = {str(query.runId): 1 + bool(query._jsq.status().isTriggerActive()) for query in queries}
+        ahead = {str(query.runId): 1 + runs_batch(query._jsq) for query in queries}
         self._naming = _Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
 
     def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
@@ -299,7 +299,7 @@ class ExecutorAgent:
     ) -> bool:
         for query in queries:
             run = str(query.runId)
-            if query._jsq.status().isTriggerActive() and batches.get(run, -1) < due.get(run, 1):
+            if runs_batch(query._jsq) and batches.get(run, -1) < due.get(run, 1):
                 return False
         return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
 
@@ -347,8 +347,11 @@ def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
 
 
 def _has_rows(query: Any) -> bool:
-    """Return whether a query runs a batch or is about to. Waiting for a rare trigger does not count."""
-    status = query._jsq.status()
-    if status.isTriggerActive():
+    """Return whether a query runs a batch or is about to. Waiting for rows or for a rare trigger does not count."""
+    if runs_batch(query._jsq):
         return True
-    return bool(status.isDataAvailable()) and interval_s(query._jsq.streamingQuery()) < HOLD_S
+    status, execution = query._jsq.status(), query._jsq.streamingQuery()
+    progress = execution.lastProgress()
+    if progress is not None and not ran_batch(progress):
+        return False
+    return bool(status.isTriggerActive() or (status.isDataAvailable() and interval_s(execution) < HOLD_S))

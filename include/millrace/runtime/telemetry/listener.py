@@ -40,7 +40,7 @@ from millrace.runtime.telemetry.sink import sink_name
 from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
 from millrace.runtime.telemetry.sources.kinds import spark_sources
 from millrace.runtime.telemetry.writer import Entry, Writer
-from millrace.runtime.triggers import interval_s, is_real_time
+from millrace.runtime.triggers import interval_s, is_real_time, runs_batch
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 
     def _running(self, run: _Run) -> None:
         now = time.monotonic()
-        if run.query is None or not _is_active(run.query):
+        if run.query is None or not runs_batch(run.query):
             run.active_at = None
             return
         run.active_at = now if run.active_at is None else run.active_at
@@ -190,7 +190,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         if run.last is None and newest > committed_batch(run.query):
             self._resume(run)
         if run.last is None or newest != run.last.batch_id + 1:
-            return  # the next batch is being planned, or the event of the last one is still to come
+            return  # the event of the last batch is still to come
         position, moment = self._positions(run).at_rest(run.sources), datetime.now(UTC)
         if position.basis is not ArrivalBasis.COUNTED:
             if run.last.durations_ms:
@@ -313,8 +313,3 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
 def _id(query: Any) -> str:
     """Return a query's id, which all its runs have in common."""
     return str(query.id().toString())
-
-
-def _is_active(query: Any) -> bool:
-    """Return whether a query runs or plans a batch."""
-    return bool(query.status().isTriggerActive())

@@ -18,6 +18,7 @@ from millrace.runtime.agent.agent import ExecutorAgent
 from millrace.runtime.agent.allocation import Executor, Lifetime
 from millrace.runtime.agent.missing_executors import MissingExecutors
 from millrace.runtime.agent.placement import Partition
+from tests.include.runtime.progress import IDLE, RAN, progress
 
 APP = AppDeployment("s.py", (), 2, 1024, 8, executor=ExecutorSize(1, 512))
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
@@ -85,9 +86,10 @@ class State:
 
 
 class Query:
-    """A query in the middle of a batch, or idle."""
+    """A query in the middle of a batch, or idle, or in a trigger that looks for rows after the shown progress."""
 
     isActive, runId, busy, every_s = True, "run", True, 0  # noqa: N815 - Spark's names
+    shown: Any = None
 
     @property
     def _jsq(self) -> Any:
@@ -99,13 +101,16 @@ class Query:
     def isTriggerActive(self) -> bool:  # noqa: N802
         return self.busy and not self.every_s
 
+    def message(self) -> str:
+        return "Processing new data" if self.shown is None else "Getting offsets from DeltaSource[source]"
+
     def isDataAvailable(self) -> bool:  # noqa: N802
-        return self.busy
+        return self.busy and self.shown is None
 
     def streamingQuery(self) -> Any:  # noqa: N802
         kind = SimpleNamespace(getSimpleName=lambda: "ProcessingTimeTrigger")
         timed = SimpleNamespace(getClass=lambda: kind, intervalMs=lambda: 1000 * self.every_s)
-        return SimpleNamespace(trigger=lambda: timed)
+        return SimpleNamespace(trigger=lambda: timed, lastProgress=lambda: self.shown)
 
 
 @dataclass
@@ -247,6 +252,14 @@ def test_executors_leave_only_after_a_batch_without_state_on_them() -> None:
 def test_executors_leave_an_idle_query_at_once() -> None:
     world = World()
     world.query.busy = False
+    world.deploy(1)
+    world.agent.step()
+    assert world.cluster.alive == ["0"]
+
+
+def test_executors_leave_while_a_query_looks_for_rows() -> None:
+    world = World()
+    world.query.shown = progress(1, IDLE)
     world.deploy(1)
     world.agent.step()
     assert world.cluster.alive == ["0"]
@@ -447,6 +460,17 @@ def test_placement_of_an_idle_query_is_reported_at_once() -> None:
     world.deploy(2, placement={"q/0": HOT})
     world.agent.step()
     assert world.reports == [(2, 2)]
+
+
+@pytest.mark.parametrize(("durations", "reports"), [(IDLE, [(2, 2)]), (RAN, [])])
+def test_placement_of_a_query_that_looks_for_rows_is_reported_unless_it_just_had_some(
+    durations: dict[str, int], reports: list[tuple[int, int]]
+) -> None:
+    world = World()
+    world.query.shown = progress(1, durations)
+    world.deploy(2, placement={"q/0": HOT})
+    world.agent.step()
+    assert world.reports == reports
 
 
 @pytest.mark.parametrize(("every_s", "reports"), [(600, [(2, 2)]), (5, [])])
