@@ -45,7 +45,10 @@ GROWN = 1.1
 """Growth factor from which an executor's memory is recorded again: a few rows in its lifetime."""
 
 END_S = 30.0
-"""Time for a decommissioned executor to hand over its blocks before it is killed."""
+"""Time for a decommissioned executor to hand over its blocks before it is killed, after its last task."""
+
+TASKS_S = 600.0
+"""Longest time that a decommissioned executor may run tasks: one of them may hang."""
 
 Read = Callable[[], Deployment | None]
 Report = Callable[[int, int], None]
@@ -65,6 +68,14 @@ class _Wait:
 
     until_s: float
     batches: Mapping[str, int]
+
+
+@dataclass
+class _Departure:
+    """Until when a decommissioned executor may run tasks, and when it last ran one."""
+
+    until_s: float
+    busy_s: float
 
 
 class ExecutorAgent:
@@ -115,7 +126,7 @@ class ExecutorAgent:
         self._launched = present_slots is None  # else the first step requests what the version wants
         self._reported = (version, content.slots) if present_slots is None else (0, present_slots)
         self._requested, self._requested_s = content.executors if self._launched else -1, time.monotonic()
-        self._gone: dict[str, float] = {}
+        self._gone: dict[str, _Departure] = {}
         self._placed: tuple[object, ...] = ()
         self._drain: _Wait | None = None
         self._naming: _Wait | None = None
@@ -282,16 +293,19 @@ class ExecutorAgent:
             return
         for executor in leaving:
             self._allocation.let_go(executor)
-            self._gone[executor.id] = now
+            self._gone[executor.id] = _Departure(now + TASKS_S, now)
         self._requested = wanted
 
     def _end_gone(self, gone: Sequence[Executor]) -> None:
-        """Kill decommissioned executors that do not end."""
-        now = time.monotonic()
+        """Kill decommissioned executors that do not end after their last task."""
+        now, busy = time.monotonic(), self._allocation.busy() if gone else ()
         self._gone = {executor.id: self._gone[executor.id] for executor in gone}
         for executor in gone:
-            if now - self._gone[executor.id] > END_S:
-                self._gone[executor.id] = now
+            departure = self._gone[executor.id]
+            if executor.id in busy and now < departure.until_s:
+                departure.busy_s = now
+            elif now - departure.busy_s > END_S:
+                departure.busy_s = now
                 self._allocation.kill(executor)
 
     def _drained(

@@ -81,6 +81,12 @@ class Allocation:
                 self._known[info.id()] = _executor(info)
         return tuple(self._known[id] for id in ids if id in self._known)
 
+    def busy(self) -> set[str]:
+        """Return the ids of the executors that run tasks."""
+        infos = self._context.statusStore().executorList(True)
+        every = [infos.apply(i) for i in range(infos.size())]
+        return {info.id() for info in every if info.activeTasks()}
+
     def lifetimes(self) -> tuple[Lifetime, ...]:
         """Return the app's present and past executors that Spark remembers, oldest first."""
         infos = self._context.statusStore().executorList(False)

@@ -33,6 +33,7 @@ class Cluster:
     total: int
     free: int = 99
     deaf: bool = False
+    working: set[str] = field(default_factory=set)
     asked: list[int] = field(default_factory=list)
     known: dict[str, Lifetime] = field(default_factory=dict)
     cores: dict[str, int] = field(default_factory=dict)
@@ -60,6 +61,9 @@ class Cluster:
         self.total -= 1
         if not self.deaf:
             self.alive.remove(executor.id)
+
+    def busy(self) -> set[str]:
+        return self.working
 
     def kill(self, executor: Executor) -> None:
         self.alive.remove(executor.id)
@@ -283,6 +287,22 @@ def test_executor_that_does_not_end_is_killed_after_a_timeout(monkeypatch: pytes
     monkeypatch.setattr(agents, "END_S", 0.0)
     world.agent.step()
     assert world.cluster.alive == ["0"]
+
+
+def test_executor_is_killed_only_after_its_last_task_unless_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
+    world = World(cluster=Cluster(["0", "1", "2"], 3, deaf=True, working={"1", "2"}))
+    world.query.busy = False
+    world.deploy(1)
+    alive = {}
+    for seconds in (0.0, 1.0, 100.0, 130.0, 131.0, 599.0, 629.0, 630.0):
+        if seconds > 100:
+            world.cluster.working = {"2"}
+        world.agent.step()
+        alive[seconds] = list(world.cluster.alive)
+    assert alive[130.0] == ["0", "1", "2"] and alive[131.0] == ["0", "2"], "30 s for the blocks after the last task"
+    assert alive[629.0] == ["0", "2"] and alive[630.0] == ["0"], "a task that hangs"
 
 
 def test_request_taken_back_brings_no_executors() -> None:
