@@ -128,7 +128,7 @@ class ExecutorAgent:
         self._requested, self._requested_s = content.executors if self._launched else -1, time.monotonic()
         self._gone: dict[str, _Departure] = {}
         self._placed: tuple[object, ...] = ()
-        self._drain: _Wait | None = None
+        self._drains: dict[str, _Wait] = {}
         self._naming: _Wait | None = None
         self._missing = missing or MissingExecutors()
         self._said = ""
@@ -161,10 +161,7 @@ class ExecutorAgent:
             if self._place(kept, queries):
                 self._note_naming(queries, batches)
             self._placed = (kept, batches, content.placement)
-        if leaving:
-            self._let_go(leaving, wanted, queries, batches)
-        if len(executors) == wanted:
-            self._drain = None
+        self._let_go(leaving, wanted, queries, batches)
         # until state is on the new slots, batches do not show what these can do
         used = len(kept) == len(stay) or not self._operators(queries)
         if used and not waits:
@@ -283,18 +280,21 @@ class ExecutorAgent:
     def _let_go(
         self, leaving: Sequence[Executor], wanted: int, queries: Sequence[Any], batches: Mapping[str, int]
     ) -> None:
-        """Decommission executors once a whole batch has run without state on them, or after ``DRAIN_S``."""
+        """Decommission each executor once a whole batch has run without state on it, or after ``DRAIN_S``."""
         now = time.monotonic()
-        if self._drain is None:
-            # two batches: the one that ran during the assignment, and one that followed it
-            self._drain = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
-        drain = self._drain
-        if now < drain.until_s and not self._drained({e.id for e in leaving}, queries, drain.batches, batches):
-            return
-        for executor in leaving:
+        # two batches: the one that ran during the assignment, and one that followed it
+        begun = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
+        self._drains = {executor.id: self._drains.get(executor.id, begun) for executor in leaving}
+        late = {id for id, drain in self._drains.items() if now >= drain.until_s}
+        due = {id for id, drain in self._drains.items() if _have_run(queries, drain.batches, batches)} - late
+        if due:
+            due -= {self._placement.executor_of(p) for ps in self._operators(queries) for p in ps}
+        going = [executor for executor in leaving if executor.id in due | late]
+        for executor in going:
             self._allocation.let_go(executor)
             self._gone[executor.id] = _Departure(now + TASKS_S, now)
-        self._requested = wanted
+        if going:
+            self._requested = wanted + len(leaving) - len(going)
 
     def _end_gone(self, gone: Sequence[Executor]) -> None:
         """Kill decommissioned executors that do not end after their last task."""
@@ -307,15 +307,6 @@ class ExecutorAgent:
             elif now - departure.busy_s > END_S:
                 departure.busy_s = now
                 self._allocation.kill(executor)
-
-    def _drained(
-        self, leaving: set[str], queries: Sequence[Any], due: Mapping[str, int], batches: Mapping[str, int]
-    ) -> bool:
-        for query in queries:
-            run = str(query.runId)
-            if runs_batch(query._jsq) and batches.get(run, -1) < due.get(run, 1):
-                return False
-        return not any(self._placement.executor_of(p) in leaving for ps in self._operators(queries) for p in ps)
 
     def _operators(self, queries: Sequence[Any]) -> list[list[Partition]]:
         operators: dict[tuple[str, int], list[Partition]] = {}
@@ -358,6 +349,12 @@ def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
     if noted is None or noted.ended != lifetime.ended or noted.reason != lifetime.reason:
         return True
     return (lifetime.peak_memory_mb or 0) > GROWN * (noted.peak_memory_mb or 0)
+
+
+def _have_run(queries: Sequence[Any], due: Mapping[str, int], batches: Mapping[str, int]) -> bool:
+    """Return whether each query that runs a batch has ended the one that is due, by run."""
+    runs = [str(query.runId) for query in queries if runs_batch(query._jsq)]
+    return all(batches.get(run, -1) >= due.get(run, 1) for run in runs)
 
 
 def _has_rows(query: Any) -> bool:

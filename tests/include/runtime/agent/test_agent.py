@@ -277,6 +277,31 @@ def test_executors_leave_a_long_batch_after_a_timeout(monkeypatch: pytest.Monkey
     assert world.cluster.alive == ["0"]
 
 
+def test_executor_that_leaves_later_gets_a_wait_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
+    world = World(cluster=Cluster(["0", "1", "2", "3"], 4))
+    alive = {}
+    for seconds, slots in ((0.0, 3), (55.0, 2), (60.0, 2), (61.0, 2), (114.0, 2), (115.0, 2)):
+        world.deploy(slots)
+        world.agent.step()
+        alive[seconds] = list(world.cluster.alive)
+    assert alive[55.0] == ["0", "1", "2", "3"]
+    assert alive[60.0] == alive[114.0] == ["0", "1", "2"] and alive[115.0] == ["0", "1"]
+    assert world.cluster.total == 2 and world.cluster.asked[-1] == 3
+
+
+def test_executor_that_stays_after_all_waits_again_when_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+    monkeypatch.setattr(agents.time, "monotonic", lambda: seconds)
+    world = World()
+    for at_s, slots in ((0.0, 1), (30.0, 2), (59.0, 1), (61.0, 1)):
+        seconds = at_s
+        world.deploy(slots)
+        world.agent.step()
+    assert world.cluster.alive == ["0", "1"]
+
+
 def test_executor_that_does_not_end_is_killed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(cluster=Cluster(["0", "1"], 2, deaf=True))
     world.query.busy = False
