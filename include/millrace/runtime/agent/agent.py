@@ -15,13 +15,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from millrace.model.deployment import NOWHERE, AppDeployment, Deployment
 from millrace.model.errors import MillraceError
 from millrace.model.failure import reason
 from millrace.runtime.agent.allocation import Allocation, Executor, Lifetime
+from millrace.runtime.agent.departures import Departures, Wait
 from millrace.runtime.agent.executor_numbers import ExecutorNumbers, staying
 from millrace.runtime.agent.missing_executors import MissingExecutors
 from millrace.runtime.agent.placement import Partition, StatePlacement, follow
@@ -32,10 +33,6 @@ LOG = logging.getLogger(__name__)
 POLL_S = 0.3
 REMIND_S = 10.0
 """Interval at which a request is repeated: a restarted master has forgotten how many executors the app wants."""
-DRAIN_S = 60.0
-"""Longest time that leaving executors may keep state. An executor that leaves in the middle of a batch takes map output
-with it that the batch still needs, and stages run again."""
-
 HOLD_S = 60.0
 """Longest time that a placement may fail to hold before its version is reported anyway."""
 
@@ -43,12 +40,6 @@ MEMORY_S = 60.0
 """Time between two checks of executor memory."""
 GROWN = 1.1
 """Growth factor from which an executor's memory is recorded again: a few rows in its lifetime."""
-
-END_S = 30.0
-"""Time for a decommissioned executor to hand over its blocks before it is killed, after its last task."""
-
-TASKS_S = 600.0
-"""Longest time that a decommissioned executor may run tasks: one of them may hang."""
 
 Read = Callable[[], Deployment | None]
 Report = Callable[[int, int], None]
@@ -60,22 +51,6 @@ Note = Callable[[Lifetime, int | None], None]
 
 Ready = Callable[[Sequence[Executor], bool], Collection[str]]
 """Returns the ids of the executors that may have state partitions; also takes whether a query has run a batch."""
-
-
-@dataclass(frozen=True)
-class _Wait:
-    """How long state partitions may stay elsewhere, and the batch of each query that ends the wait, by run."""
-
-    until_s: float
-    batches: Mapping[str, int]
-
-
-@dataclass
-class _Departure:
-    """Until when a decommissioned executor may run tasks, and when it last ran one."""
-
-    until_s: float
-    busy_s: float
 
 
 class ExecutorAgent:
@@ -126,10 +101,9 @@ class ExecutorAgent:
         self._launched = present_slots is None  # else the first step requests what the version wants
         self._reported = (version, content.slots) if present_slots is None else (0, present_slots)
         self._requested, self._requested_s = content.executors if self._launched else -1, time.monotonic()
-        self._gone: dict[str, _Departure] = {}
         self._placed: tuple[object, ...] = ()
-        self._drains: dict[str, _Wait] = {}
-        self._naming: _Wait | None = None
+        self._departures = Departures(allocation, placement)
+        self._naming: Wait | None = None
         self._missing = missing or MissingExecutors()
         self._said = ""
         self.problem = ""
@@ -142,9 +116,7 @@ class ExecutorAgent:
         """Do what is due."""
         self._follow()
         registered, content = self._allocation.registered(), self._content
-        self._end_gone([executor for executor in registered if executor.id in self._gone])
-        present = [executor for executor in registered if executor.id not in self._gone]
-        executors = self._numbers.update(present, content.placement)
+        executors = self._numbers.update(self._departures.remaining(registered), content.placement)
         wanted = _executors_for(content, executors)
         stay = staying(executors, content.placement, wanted)
         leaving = [executor for number, executor in executors.items() if number not in stay]
@@ -161,7 +133,8 @@ class ExecutorAgent:
             if self._place(kept, queries):
                 self._note_naming(queries, batches)
             self._placed = (kept, batches, content.placement)
-        self._let_go(leaving, wanted, queries, batches)
+        if left := self._departures.let_go(leaving, queries, batches):
+            self._requested = wanted + len(leaving) - left
         # until state is on the new slots, batches do not show what these can do
         used = len(kept) == len(stay) or not self._operators(queries)
         if used and not waits:
@@ -250,7 +223,7 @@ class ExecutorAgent:
         until_s = time.monotonic() + HOLD_S if self._naming is None else self._naming.until_s
         # a batch that is running may have located its partitions before
         ahead = {str(query.runId): 1 + runs_batch(query._jsq) for query in queries}
-        self._naming = _Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
+        self._naming = Wait(until_s, {run: batches.get(run, -1) + more for run, more in ahead.items()})
 
     def _holds(self, queries: Sequence[Any], batches: Mapping[str, int]) -> bool:
         """Return whether each query that has rows has run a batch with the last assignment."""
@@ -276,37 +249,6 @@ class ExecutorAgent:
             if query == partition.query and str(partition.operator) in operators.split("+"):
                 return {number: executor for number, executor in enumerate(executors) if executor != NOWHERE}
         return {}
-
-    def _let_go(
-        self, leaving: Sequence[Executor], wanted: int, queries: Sequence[Any], batches: Mapping[str, int]
-    ) -> None:
-        """Decommission each executor once a whole batch has run without state on it, or after ``DRAIN_S``."""
-        now = time.monotonic()
-        # two batches: the one that ran during the assignment, and one that followed it
-        begun = _Wait(now + DRAIN_S, {run: newest + 2 for run, newest in batches.items()})
-        self._drains = {executor.id: self._drains.get(executor.id, begun) for executor in leaving}
-        late = {id for id, drain in self._drains.items() if now >= drain.until_s}
-        due = {id for id, drain in self._drains.items() if _have_run(queries, drain.batches, batches)} - late
-        if due:
-            due -= {self._placement.executor_of(p) for ps in self._operators(queries) for p in ps}
-        going = [executor for executor in leaving if executor.id in due | late]
-        for executor in going:
-            self._allocation.let_go(executor)
-            self._gone[executor.id] = _Departure(now + TASKS_S, now)
-        if going:
-            self._requested = wanted + len(leaving) - len(going)
-
-    def _end_gone(self, gone: Sequence[Executor]) -> None:
-        """Kill decommissioned executors that do not end after their last task."""
-        now, busy = time.monotonic(), self._allocation.busy() if gone else ()
-        self._gone = {executor.id: self._gone[executor.id] for executor in gone}
-        for executor in gone:
-            departure = self._gone[executor.id]
-            if executor.id in busy and now < departure.until_s:
-                departure.busy_s = now
-            elif now - departure.busy_s > END_S:
-                departure.busy_s = now
-                self._allocation.kill(executor)
 
     def _operators(self, queries: Sequence[Any]) -> list[list[Partition]]:
         operators: dict[tuple[str, int], list[Partition]] = {}
@@ -349,12 +291,6 @@ def _is_news(noted: Lifetime | None, lifetime: Lifetime) -> bool:
     if noted is None or noted.ended != lifetime.ended or noted.reason != lifetime.reason:
         return True
     return (lifetime.peak_memory_mb or 0) > GROWN * (noted.peak_memory_mb or 0)
-
-
-def _have_run(queries: Sequence[Any], due: Mapping[str, int], batches: Mapping[str, int]) -> bool:
-    """Return whether each query that runs a batch has ended the one that is due, by run."""
-    runs = [str(query.runId) for query in queries if runs_batch(query._jsq)]
-    return all(batches.get(run, -1) >= due.get(run, 1) for run in runs)
 
 
 def _has_rows(query: Any) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.model.errors import MillraceError
 from millrace.runtime.agent import agent as agents
-from millrace.runtime.agent import lead_times
+from millrace.runtime.agent import departures, lead_times
 from millrace.runtime.agent.agent import ExecutorAgent
 from millrace.runtime.agent.allocation import Executor, Lifetime
 from millrace.runtime.agent.missing_executors import MissingExecutors
@@ -270,7 +270,7 @@ def test_executors_leave_while_a_query_looks_for_rows() -> None:
 
 
 def test_executors_leave_a_long_batch_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "DRAIN_S", 0.0)
+    monkeypatch.setattr(departures, "DRAIN_S", 0.0)
     world = World()
     world.deploy(1)
     world.agent.step()
@@ -309,7 +309,7 @@ def test_executor_that_does_not_end_is_killed_after_a_timeout(monkeypatch: pytes
     world.agent.step()
     world.agent.step()
     assert world.cluster.alive == ["0", "1"] and world.reports == [(2, 1)] and world.loads() == [8, 0]
-    monkeypatch.setattr(agents, "END_S", 0.0)
+    monkeypatch.setattr(departures, "END_S", 0.0)
     world.agent.step()
     assert world.cluster.alive == ["0"]
 
