@@ -69,9 +69,7 @@ class Contingencies:
             return False
         if quiet_span(self._clock(), plan.quiet_hours) is not None or self._has_lapsed(newest, plan):
             return False
-        self._settled = plan.decision_id
-        line, what = due
-        return self._carry_out(newest, plan, line, what)
+        return self._carry_out(newest, plan, *due)
 
     def _has_lapsed(self, newest: Deployment, plan: ContingencyPlan) -> bool:
         """Say whether evaluations have stopped: the pipeline is paused in Airflow, or Airflow is down."""
@@ -105,35 +103,22 @@ class Contingencies:
         line = [line for line in lines if (line.above_rows_per_s or 0.0) <= max(rate, above)][-1]
         return line, f"{rate_text(rate)} rows/s arrive, more than {rate_text(above)} rows/s"
 
-    def _carry_out(self, newest: Deployment, plan: ContingencyPlan, line: Contingency, what: str) -> bool:
-        in_use = self._deployments.slots_in_use()
-        latest = in_use.latest(newest.pipeline)
-        if latest is None or latest.version != newest.version:
-            return False  # a newer version exists: it counts
-        line, blocked = self._within_quota(newest, plan, line, in_use)
-        now, changes = self._clock(), slot_changes(line, newest)
-        steps = ", ".join(f"{change.app}: slots {change.before} -> {change.value}" for change in changes)
-        sentence = f"{steps}: {what}, as planned by decision {plan.decision_id}."
-        decision = Decision(
-            decision_id=new_decision_id(now, newest.pipeline, REASON, plan.decision_id),
-            pipeline=newest.pipeline,
-            time=now,
-            action=Action.VETO if blocked else Action.APPLY,
-            reason_code="quota" if blocked else REASON,
-            sentence=f"{sentence} {blocked}".rstrip(),
-            base_version=newest.version,
-            proposals=(Proposal(REASON, changes, REASON, sentence),),
-        )
-        if blocked:
+    def _carry_out(self, newest: Deployment, plan: ContingencyPlan, due: Contingency, what: str) -> bool:
+        now = self._clock()
+        for in_use in self._deployments.attempts():  # another pipeline may raise its slots first
+            latest = in_use.latest(newest.pipeline)
+            if latest is None or latest.version != newest.version:
+                return False  # a newer version exists: it counts
+            line, blocked = self._within_quota(newest, plan, due, in_use)
+            decision = _decision(newest, plan, line, what, blocked, now)
             self._decisions.record(decision)
-            return False
-        content = newest.with_changes(changes)
-        content = replace(content, author=BY_CONTINGENCY, decision_id=decision.decision_id, reason=sentence)
-        self._decisions.record(replace(decision, target=content))
-        with suppress(Conflict):
-            self._deployments.commit(content, newest.version, in_use)
-            LOG.info(sentence)
-            return True
+            self._settled = plan.decision_id
+            if decision.target is None:
+                return False
+            with suppress(Conflict):
+                self._deployments.commit(decision.target, newest.version, in_use)
+                LOG.info(decision.sentence)
+                return True
         return False
 
     def _within_quota(
@@ -153,3 +138,35 @@ class Contingencies:
                 return each, ""
         spare = left - (newest.slots - newest.apps[self._app].slots)
         return line, f"No change: the quota of {plan.max_total_slots} slots leaves {spare} for {self._app}."
+
+
+def _decision(
+    newest: Deployment, plan: ContingencyPlan, line: Contingency, what: str, blocked: str, now: datetime
+) -> Decision:
+    """Return the Decision that carries out a line, or says why the quota does not allow it.
+
+    Args:
+        newest: The newest Deployment.
+        plan: Its plan.
+        line: The line, as far as the quota allows it.
+        what: What triggered it.
+        blocked: Why the quota allows nothing; empty if it does.
+        now: The present (UTC).
+    """
+    changes = slot_changes(line, newest)
+    steps = ", ".join(f"{change.app}: slots {change.before} -> {change.value}" for change in changes)
+    sentence = f"{steps}: {what}, as planned by decision {plan.decision_id}."
+    # another attempt may get fewer slots: a Decision of its own
+    id = new_decision_id(now, newest.pipeline, REASON, plan.decision_id, sentence, blocked)
+    content = replace(newest.with_changes(changes), author=BY_CONTINGENCY, decision_id=id, reason=sentence)
+    return Decision(
+        decision_id=id,
+        pipeline=newest.pipeline,
+        time=now,
+        action=Action.VETO if blocked else Action.APPLY,
+        reason_code="quota" if blocked else REASON,
+        sentence=f"{sentence} {blocked}".rstrip(),
+        base_version=newest.version,
+        proposals=(Proposal(REASON, changes, REASON, sentence),),
+        target=None if blocked else content,
+    )

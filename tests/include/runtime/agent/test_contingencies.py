@@ -16,6 +16,7 @@ from millrace.lake.store import Lake
 from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.decision import Action, Decision
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
+from millrace.model.errors import MillraceError
 from millrace.runtime.agent import contingencies
 from millrace.runtime.agent.contingencies import Contingencies
 from millrace.runtime.arrival_watch import ArrivalWatch
@@ -169,6 +170,46 @@ def test_commit_that_comes_second_changes_nothing(rig: Rig, monkeypatch: pytest.
 
     monkeypatch.setattr(DecisionStore, "record", overtaken)
     assert not rig.arrive(170, 20) and rig.slots == 2
+
+
+@pytest.mark.parametrize(("store", "call"), [(DeploymentStore, "slots_in_use"), (DecisionStore, "record")])
+def test_line_is_carried_out_once_the_lake_answers_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, store: type, call: str
+) -> None:
+    rig.deploy(plan())
+    with monkeypatch.context() as down:
+        down.setattr(store, call, Mock(side_effect=MillraceError("lake", "gone", "a folder", "Mount it.")))
+        with pytest.raises(MillraceError):
+            rig.arrive(60, 10)
+    assert rig.slots == 2 and rig.acted() == []
+    assert rig.arrive(60, 1) and rig.slots == 4
+
+
+@pytest.mark.parametrize(
+    ("quota", "slots", "said"),
+    [
+        (20, 8, ["apply: a: slots 2 -> 8"]),
+        (9, 4, ["apply: a: slots 2 -> 8", "apply: a: slots 2 -> 4"]),
+        (5, 2, ["apply: a: slots 2 -> 4", "veto: a: slots 2 -> 8"]),
+    ],
+)
+def test_line_is_tried_again_within_the_quota_if_another_pipeline_raises_its_slots_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, quota: int, slots: int, said: list[str]
+) -> None:
+    rig.deploy(plan(max_total_slots=quota))
+    commit: Callable[..., Deployment] = DeploymentStore.commit
+    other = Deployment("q", 1, True, {"q": AppDeployment("s.py", (), 3, 1024, 8)})
+
+    def overtaken(store: DeploymentStore, content: Deployment, *args: object) -> Deployment:
+        if rig.deployments.latest("q") is None:
+            commit(store, other, None)
+        return commit(store, content, *args)
+
+    monkeypatch.setattr(DeploymentStore, "commit", overtaken)
+    assert rig.arrive(170, 10) == (slots > 2) and rig.slots == slots
+    assert sorted(said) == sorted(f"{d.action}: {d.sentence.split(': 1')[0]}" for d in rig.acted())
+    newest = rig.deployments.latest("p")
+    assert newest is not None and newest.reason in {"", *(decision.sentence for decision in rig.acted())}
 
 
 def test_overlong_batch_is_the_sign_if_no_arrival_is_reported(rig: Rig) -> None:
