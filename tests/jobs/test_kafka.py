@@ -15,7 +15,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from millrace import wiring
+from millrace.control.batch_history import sound
 from millrace.environment.jars import CONNECTORS
+from millrace.lake.row_codec import batch_from_row
 from millrace.local.feeds.kafka_broker import KafkaBroker, stop
 from millrace.local.stack.setup import ensure_jars
 from millrace.model.arrival import ArrivalBasis
@@ -90,9 +92,9 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     stop(running.process)
 
 
-def spec(folder: Path, broker: Broker, patience_ms: int) -> str:
+def spec(folder: Path, broker: Broker, patience_ms: int, limit: int = LIMIT) -> str:
     values = {"script": SCRIPTS / "kafka_totals.py", "folder": folder, "servers": broker.kafka.address}
-    return YAML.format(**values, topic=TOPIC, wait_s=WAIT_S, limit=LIMIT, patience_ms=patience_ms)
+    return YAML.format(**values, topic=TOPIC, wait_s=WAIT_S, limit=limit, patience_ms=patience_ms)
 
 
 def newest(pipeline: Adapting) -> AppSignals:
@@ -138,6 +140,24 @@ def test_pipeline_on_a_topic_grows_with_it_and_survives_its_broker(
     pipeline.assert_live()
     steps = [d.sentence for d in pipeline.decisions if d.action is Action.APPLY]
     assert all("rows/s arrive" in sentence for sentence in steps), steps
+
+
+def test_available_now_run_measures_what_arrives_while_it_reads_the_topic(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_HOME", str(tmp_path))
+    text = spec(tmp_path, broker, PATIENT_MS, limit=50).replace(f'"{PATIENT_MS}"', f'"{PATIENT_MS}", available_now')
+    text = text.replace("embedded", "local").replace("executor:", "# executor:")
+    with arriving(broker.topic(2), LOW) as arrivals:
+        until(lambda: arrivals.rows[-1] > 20 * LOW, "rows for ten batches of 50")
+        with adapting(tmp_path / "numbers.yaml", text) as pipeline:
+            reconciler = wiring.own_reconciler(pipeline.spec, pipeline.loop.tables)
+            until(lambda: reconciler.status()[0].state is DriverState.COMPLETED, "the end of the run")
+            found = pipeline.loop.tables.lake.rows("select * from batches order by time", "telemetry/batches")
+    batches = sound(map(batch_from_row, found))
+    first, last = batches[0], batches[-2]  # the query may end before the last one is reported
+    measured = ((last.source_end or 0) - (first.source_end or 0)) / (last.time - first.time).total_seconds()
+    assert measured == pytest.approx(arrivals.rate(first.time.timestamp(), last.time.timestamp()), rel=0.3)
 
 
 def test_query_runs_again_once_its_broker_is_back_and_says_that_its_topic_is_gone(

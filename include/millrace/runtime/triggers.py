@@ -42,6 +42,15 @@ def ran_batch(progress: Any) -> bool:
     return "addBatch" in progress.durationMs()
 
 
+def is_available_now(execution: Any) -> bool:
+    """Return whether a query ends once it has read what waited at its start.
+
+    Args:
+        execution: Spark's own query, ``StreamExecution``; None if it is not known.
+    """
+    return execution is not None and execution.trigger().getClass().getSimpleName() == "AvailableNowTrigger$"
+
+
 def is_real_time(execution: Any) -> bool:
     """Return whether a query is in real-time mode, in which a batch's tasks run until its interval is over.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-servers, topic, results, checkpoint, wait_s, max_offsets, patience_ms = sys.argv[1:]
+servers, topic, results, checkpoint, wait_s, max_offsets, patience_ms, *available_now = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 topics = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
 patient = topics.option("kafka.request.timeout.ms", patience_ms).option("kafka.default.api.timeout.ms", patience_ms)
@@ -31,4 +31,5 @@ def keep(frame, _):
 answered = numbers.repartition(spark.sparkContext.defaultParallelism).mapInPandas(ask, "id long, key long")
 counted = answered.groupBy("key").agg(sf.count("*").alias("rows"), sf.sum("id").alias("total"))
 writer = counted.writeStream.outputMode("complete").foreachBatch(keep)
+writer = writer.trigger(availableNow=True) if available_now else writer
 writer.option("checkpointLocation", checkpoint).start().awaitTermination()

@@ -57,6 +57,7 @@ class Source:
         limit: Maximum rows per batch: ``inf`` if unlimited, None if limited but not in rows, ``nan`` if unknown.
         interval_s: Minimum time between two expensive checks, seconds.
         kept: Counts of the query's sources that its next run in this driver continues. Keys start with the description.
+        query: Spark's own query, ``StreamExecution``; None if it is unknown.
     """
 
     description: str
@@ -65,6 +66,7 @@ class Source:
     limit: float | None = math.nan
     interval_s: float = 0.0
     kept: dict[Any, Any] = field(default_factory=dict)
+    query: Any = None
 
 
 class SourcePosition(ABC):

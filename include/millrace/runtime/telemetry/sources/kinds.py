@@ -59,12 +59,15 @@ def spark_sources(
         interval_s: Minimum time between two expensive checks of a source, seconds.
         kept: Counts of the query's sources that its next run in this driver continues.
     """
-    sources = query.sources()
+    sources = query.sources().distinct()  # as in progress events
     streams: dict[str, list[Any]] = {}
     for stream in (sources.apply(n) for n in range(sources.size())):
         streams.setdefault(str(stream.toString()), []).append(stream)
     kept = {} if kept is None else kept
-    return [Source(name, same, gateway, _limit(same[-1], gateway), interval_s, kept) for name, same in streams.items()]
+    return [
+        Source(name, same, gateway, _limit(same[-1], gateway), interval_s, kept, query)
+        for name, same in streams.items()
+    ]
 
 
 def _limit(stream: Any, gateway: Any) -> float | None:
