@@ -1,9 +1,12 @@
-"""What a Kafka source says with ``availableNow``; a broker is in tests/jobs/test_kafka.py."""
+"""What a Kafka source says before its first look and with ``availableNow``; a broker is in tests/jobs/test_kafka.py."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
 
 from millrace.model.arrival import ArrivalBasis
 from millrace.runtime.telemetry.positions import Positions
@@ -84,3 +87,13 @@ def test_connection_made_for_a_query_that_ends_meanwhile_is_closed() -> None:
 
 def test_available_now_run_is_unknown_if_the_broker_cannot_be_asked() -> None:
     assert following(Broker("KafkaOffsetReaderConsumer")).of([batch(0)]) == UNKNOWN
+
+
+def test_source_that_has_not_looked_yet_is_unknown_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Spark 4.2 then raises a NullPointerException."""
+
+    def unseen() -> Any:
+        raise Py4JJavaError("An error occurred", SimpleNamespace(_target_id="o1"))
+
+    assert following(Broker(), "ProcessingTimeTrigger", unseen).at_rest([batch(0)]) == UNKNOWN
+    assert not caplog.messages

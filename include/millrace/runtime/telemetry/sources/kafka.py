@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
 from millrace.runtime.telemetry.sources.api import UNKNOWN, ArrivalBasis, Position, Progress, Source, SourcePosition
 from millrace.runtime.triggers import is_available_now
 
@@ -99,7 +101,10 @@ def latest_offset(stream: Any) -> Any:
     Args:
         stream: Spark's own source.
     """
-    offset = stream.reportLatestOffset()
+    try:
+        offset = stream.reportLatestOffset()
+    except Py4JJavaError:  # a NullPointerException if it has not looked
+        return None
     return None if offset is None else json.loads(offset.json())
 
 
