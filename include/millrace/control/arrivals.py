@@ -31,7 +31,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from millrace.control.batch_history import History, is_idle_marker, is_marker, running_s, sound, span
+from millrace.control.batch_history import History, is_idle_marker, is_marker, is_silent, running_s, sound, span
 from millrace.control.rates import batch_rows_limit
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.telemetry import BatchMetrics
@@ -56,11 +56,17 @@ Points = list[tuple[float, float]]
 def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
     """Return rows with ``source_end`` and ``backlog_rows``, if batches or listed files show them.
 
-    Rows of sources that count keep their figures; their ``source_end`` continues across drivers.
+    Rows of sources that count keep their figures; their ``source_end`` continues across drivers. Markers that report
+    nothing about the source stay as they are, and do not separate the rows before them from those after.
 
     Args:
         rows: Batches and markers of one query, in the order they ran.
     """
+    told = iter(_with_arrivals([row for row in rows if not is_silent(row)]))
+    return tuple(row if is_silent(row) else next(told) for row in rows)
+
+
+def _with_arrivals(rows: Sequence[BatchMetrics]) -> Sequence[BatchMetrics]:
     if rows and rows[-1].arrival_basis is ArrivalBasis.PLANNED:
         return _as_of_their_ends(_joined(rows))
     if rows and rows[-1].arrival_basis is ArrivalBasis.COUNTED:
@@ -75,7 +81,7 @@ def with_arrivals(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
         end = _arrived_by(points, row.time.timestamp()) if len(points) > 1 else None
         backlog = None if end is None else max(0, round(end) - so_far)
         told.append(replace(row, source_end=None if backlog is None else so_far + backlog, backlog_rows=backlog))
-    return tuple(told)
+    return told
 
 
 def _joined(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
@@ -150,7 +156,7 @@ def _as_of_their_ends(rows: Sequence[BatchMetrics]) -> tuple[BatchMetrics, ...]:
 
 def arrival_basis(history: History) -> ArrivalBasis:
     """Return how the arrivals of a period are known."""
-    newest = history.newest.arrival_basis
+    newest = next((row.arrival_basis for row in reversed(history.rows) if not is_silent(row)), None)
     if newest not in BY_BATCHES:
         return newest or ArrivalBasis.COUNTED
     batches = history.in_period(history.batches)

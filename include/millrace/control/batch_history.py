@@ -85,6 +85,11 @@ def is_idle_marker(batch: BatchMetrics) -> bool:
     return is_marker(batch) and not running_s(batch)
 
 
+def is_silent(row: BatchMetrics) -> bool:
+    """Return whether a row is a marker that reports nothing about the source: a run's first batch is still running."""
+    return is_marker(row) and row.arrival_basis is None and row.source_end is None
+
+
 def healthy(
     batches: Sequence[BatchMetrics], changes: Sequence[Reconfiguration] = (), open_at_most_s: float = math.inf
 ) -> list[BatchMetrics]:

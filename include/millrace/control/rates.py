@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean
 
-from millrace.control.batch_history import History, running_s, span
+from millrace.control.batch_history import History, is_silent, running_s, span
 from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Reconfiguration
 from millrace.model.objective import Objective
@@ -175,10 +175,13 @@ def restart_lag_rows(history: History, changes: Sequence[Reconfiguration]) -> in
     if not ours:
         return 0
     generation = max(c.generation or 0 for c in ours)
-    before = [r for r in history.rows if r.generation < generation]
-    after = [r for r in history.rows if r.generation >= generation]
-    if not before or not after:
+    known = [r for r in history.rows if not is_silent(r)]
+    before = [r for r in known if r.generation < generation]
+    after = [r for r in known if r.generation >= generation]
+    if not before:
         return 0
+    if not after:
+        return None
     old, new = before[-1], after[0]
     if None in (old.source_end, new.source_end, old.backlog_rows, history.newest.backlog_rows):
         return None

@@ -20,7 +20,7 @@ from millrace.model.arrival import ArrivalBasis
 from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.protocols import Cursor
 from millrace.model.signals import AppSignals
-from millrace.model.telemetry import BatchMetrics
+from millrace.model.telemetry import RUNNING, BatchMetrics
 from tests.include.control.synthetic import START, App, lake_of, spec
 
 TAKEN, READ, LISTED = ArrivalBasis.TAKEN, ArrivalBasis.READ, ArrivalBasis.LISTED
@@ -153,6 +153,29 @@ def test_rate_spans_a_restart() -> None:
     change = Reconfiguration("p", "a", None, "T2", 1, 2, 2, START, START, 12, Outcome.READY)
     counted = restart_lag_rows(history(rows), [change])
     assert restart_lag_rows(told, [change]) == pytest.approx(counted, rel=0.1, abs=50)
+
+
+@pytest.mark.parametrize("basis", [ArrivalBasis.PLANNED, TAKEN])
+def test_markers_of_a_long_first_batch_do_not_separate_a_driver_from_its_predecessor(basis: ArrivalBasis) -> None:
+    app, rate = App(fixed_s=0.5), 300
+    before = app.run(60, rate)
+    app.restart(12, rate, slots=8, rows_per_s=350.0)
+    blank = app.blank(app.batch_id - 1)
+    silent = [replace(blank, time=blank.time + timedelta(seconds=s), durations_ms={RUNNING: 1000 * s}) for s in (5, 10)]
+    after = app.run(15, rate)
+
+    def told(rows: list[BatchMetrics]) -> list[BatchMetrics]:
+        return untold(rows) if basis is TAKEN else as_planned(rows, lambda s: rate * s)
+
+    found, without = history([*told(before), *silent, *told(after)], 90), history([*told(before), *told(after)], 90)
+    assert rates(found) == rates(without)
+    assert rates(found).arrival_rows_per_s == pytest.approx(rate, rel=0.03)
+    change = Reconfiguration("p", "a", None, "T2", 1, 2, 2, START, START, 12, Outcome.READY)
+    assert restart_lag_rows(found, [change]) == restart_lag_rows(without, [change]) != 0
+    during = history([*told(before), *silent], 60)
+    assert rates(during).arrival_rows_per_s == pytest.approx(rate, rel=0.03)
+    assert arrival_basis(during) is (TAKEN if basis is TAKEN else ArrivalBasis.COUNTED)
+    assert restart_lag_rows(during, [change]) is None, "how many rows wait is not known yet"
 
 
 def test_batch_repeated_after_a_crash_counts_once() -> None:
