@@ -63,6 +63,7 @@ def appended_files(source: Path, after: int, through: int) -> Appended:
 
     After -1, these are the files of version ``through``. Rows that were deleted since then are left out. Of rows that
     were compacted since then, the compacted file is returned if it contains no older rows, and else the original files.
+    A commit that removes older files writes most of their rows again, so the files that it adds are left out.
 
     Args:
         source: Folder of the table.
@@ -80,7 +81,10 @@ def appended_files(source: Path, after: int, through: int) -> Appended:
     if cleaned := [version for version, commit in found.items() if commit is None]:
         span = f"{cleaned[0]} to {cleaned[-1]}"
         problems.append(f"Versions {span} had left the log before they were read: their rows are not counted.")
-    paths = _appended(commit for commit in found.values() if commit is not None)
+    paths, mixed = _appended(commit for commit in found.values() if commit is not None)
+    if mixed:
+        what = f"{len(mixed)} commit{'s' * (len(mixed) > 1)} that changed older rows (UPDATE, DELETE, MERGE, overwrite)"
+        problems.append(f"Rows of {what} are not counted, version {mixed[0]} among them.")
     present = [path for path in paths if (source / path).is_file()]
     if lost := sorted({*paths} - {*present}):
         what = f"{len(lost)} file{'s' * (len(lost) > 1)} compacted with older rows and deleted before they were read"
@@ -88,15 +92,23 @@ def appended_files(source: Path, after: int, through: int) -> Appended:
     return Appended(tuple(source / path for path in present), tuple(problems))
 
 
-def _appended(commits: Iterable[Commit]) -> list[str]:
-    """Return the files whose rows commits appended and did not delete, without those whose rows moved to another."""
+def _appended(commits: Iterable[Commit]) -> tuple[list[str], list[int]]:
+    """Return the files whose rows commits appended and did not delete, without those whose rows moved to another.
+
+    Also return the versions whose files are left out, because they mix new rows with older ones.
+    """
     files: dict[str, None] = {}
+    mixed: list[int] = []
     for commit in commits:
+        older = not commit.removed <= files.keys()
         for path in commit.removed:
             files.pop(path, None)
         if commit.rewritten and all(path in files for path in commit.rewritten):
             for path in commit.rewritten:
                 del files[path]
             files.update((file.path, None) for file in commit.moved)
-        files.update((file.path, None) for file in commit.added)
-    return list(files)
+        if not older:
+            files.update((file.path, None) for file in commit.added)
+        elif commit.added:
+            mixed.append(commit.version)
+    return list(files), mixed

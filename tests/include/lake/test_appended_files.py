@@ -76,6 +76,24 @@ def test_deleted_rows_are_left_out(source: Path) -> None:
     assert (rows(found), found.problems) == ([1], ())
 
 
+def test_older_rows_that_a_change_writes_again_are_left_out_and_new_ones_are_not(source: Path) -> None:
+    table = DeltaTable(source)
+    table.update({"n": "n + 100"}, predicate="n = 0")
+    append(source, 3, 1)
+    table.update_incremental()
+    table.update({"n": "n + 10"}, predicate="n = 3")  # of rows that are new themselves
+    merge = table.merge(pa.table({"n": [2, 4], "day": [2, 2]}), "t.n = s.n", source_alias="s", target_alias="t")
+    merge.when_matched_update({"n": "s.n"}).when_not_matched_insert_all().execute()
+    found = appended_files(source, 2, newest(source))
+    assert rows(found) == [13]
+    assert found.problems == (
+        "Rows of 2 commits that changed older rows (UPDATE, DELETE, MERGE, overwrite) are not counted, version 3 among "
+        "them.",
+    )
+    table.delete("n = 100")  # alone in its file
+    assert appended_files(source, 6, newest(source)) == Appended(())
+
+
 def test_rows_of_versions_that_left_the_log_are_named(source: Path) -> None:
     append(source, 3, 1)
     for version in (0, 1):
