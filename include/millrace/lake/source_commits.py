@@ -54,6 +54,7 @@ class DeltaRead:
         change_feed: ``readChangeFeed``: rows of change files are read; if there are none, all added and removed rows.
         exclude: ``excludeRegex``, or None.
         excludes: Returns whether ``exclude`` leaves out a path, by Java's rules.
+        start: ``startingVersion`` and ``startingTimestamp`` as Spark's text.
         first_version: Returns the version of ``startingVersion`` or ``startingTimestamp``; None without either.
     """
 
@@ -61,6 +62,7 @@ class DeltaRead:
     change_feed: bool = False
     exclude: str | None = None
     excludes: Callable[[str], bool] = field(default=lambda path: False, compare=False)
+    start: str = ""
     first_version: Callable[[], int | None] = field(default=lambda: None, compare=False)
 
     def counted(self, files: Iterable[tuple[str, int | None]]) -> Counts:

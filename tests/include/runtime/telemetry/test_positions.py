@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,9 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 from millrace.lake.source_commits import DeltaRead
 from millrace.model.arrival import ArrivalBasis
 from millrace.runtime.telemetry.positions import Positions
-from millrace.runtime.telemetry.sources.api import UNKNOWN, Position
+from millrace.runtime.telemetry.sources.api import UNKNOWN, Position, Source
 from millrace.runtime.telemetry.sources.delta import DeltaPosition
 from millrace.runtime.telemetry.sources.kafka import KafkaPosition
+from millrace.runtime.telemetry.sources.unread_files import UnreadFiles
 
 # a progress event of Spark's Kafka source, two topics, one partition that grew while the batch was planned
 KAFKA = json.loads(
@@ -55,6 +59,26 @@ def planned(backlog: int, end: int, read: int | None, **lag: int) -> Position:
 def counting(path: Path, read: DeltaRead = PLAIN) -> Positions:
     description = f"DeltaSource[file:{path}]"
     return Positions({description: DeltaPosition(description, read)})
+
+
+def reading(path: Path, times: int, starts: Sequence[str] = ("", "")) -> Source:
+    """Return a table that a query reads several times, as Spark has it."""
+
+    def stream(start: str) -> Any:
+        option = SimpleNamespace(isEmpty=lambda: True, toString=lambda: start)
+        options = SimpleNamespace(
+            excludeRegex=lambda: option,
+            startingVersion=lambda: option,
+            startingTimestamp=lambda: option,
+            containsStartingVersionOrTimestamp=lambda: bool(start),
+            skipChangeCommits=lambda: False,
+            readChangeFeed=lambda: False,
+        )
+        return SimpleNamespace(
+            getClass=lambda: SimpleNamespace(getSimpleName=lambda: "DeltaSource"), options=lambda: options
+        )
+
+    return Source(f"DeltaSource[file:{path}]", tuple(map(stream, starts[:times])))
 
 
 def following(batch: dict, latest: object = None, limits: dict | None = None, **first: dict[str, int]) -> Positions:
@@ -150,6 +174,27 @@ def test_log_cleaned_during_a_batch_makes_its_arrival_unknown(table: Path, caplo
     assert "versions 3 to 5 were deleted from the log" in caplog.text
     known = positions.of([delta(table, (6, -1), (7, -1))])
     assert (known.backlog, known.read) == (0, 70)
+
+
+def test_table_that_a_query_reads_twice_is_counted_while_it_falls_behind(table: Path) -> None:
+    twice = Positions.following([reading(table, 2)])
+    batches = [delta(table, (0, 0), (1, 0)), delta(table, (1, 0), (2, 0)), delta(table, (2, 0), (3, -1))]
+    expected = [counted(60, 120, 40), counted(0, 120, 60), counted(0, 120, 0)]
+    assert [twice.of([batch, batch]) for batch in batches] == expected
+    assert twice.at_rest([batches[2]] * 2) == counted(0, 120, 0)
+
+
+def test_table_that_a_query_reads_from_different_versions_is_unknown(table: Path) -> None:
+    batch = delta(table, (0, 0), (1, 0))
+    assert Positions.following([reading(table, 2, starts=("0", "1"))]).of([batch, batch]) == UNKNOWN
+
+
+def test_folder_that_a_query_reads_twice_is_not_followed() -> None:
+    limit = SimpleNamespace(getClass=lambda: SimpleNamespace(getSimpleName=lambda: "ReadMaxFiles"))
+    stream = SimpleNamespace(
+        getClass=lambda: SimpleNamespace(getSimpleName=lambda: "FileStreamSource"), getDefaultReadLimit=lambda: limit
+    )
+    assert UnreadFiles.of(Source("FileStreamSource[file:/in]", (stream, stream), gateway=SimpleNamespace())) is None
 
 
 def test_position_of_several_sources_is_their_sum(table: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ class DeltaPosition(SourcePosition):
         interval_s: Minimum time between two looks into a bucket while no batch ends, seconds.
         environment: Variables with the options of buckets.
         clock: A monotonic clock, seconds.
+        entries: Number of the query's sources with this name, >= 1; it may read a table twice.
 
     Raises:
         MillraceError: If the environment lacks what the table's bucket needs.
@@ -51,11 +53,13 @@ class DeltaPosition(SourcePosition):
         interval_s: float = 0.0,
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
+        entries: int = 1,
     ) -> None:
         self._description, self._read, self._tables = description, read, {} if tables is None else tables
         match = DESCRIPTION.match(description)
         self._table = None if match is None else location_of(match[1], environment)
         self._clock, self._due_s, self._barred_until_s = clock, float("-inf"), float("-inf")
+        self._ends: deque[int] = deque(maxlen=entries)  # of the newest batch of each
         self._interval_s = 0.0 if self._table is None or self._table.folder is not None else interval_s
 
     @classmethod
@@ -67,7 +71,8 @@ class DeltaPosition(SourcePosition):
         if not DESCRIPTION.match(source.description):
             return None
         reads = {delta_read(s) for s in source.streams if str(s.getClass().getSimpleName()) == "DeltaSource"}
-        return cls(source.description, reads.pop() if len(reads) == 1 else None, source.kept, source.interval_s)
+        read, entries = reads.pop() if len(reads) == 1 else None, max(1, len(source.streams))
+        return cls(source.description, read, source.kept, source.interval_s, entries=entries)
 
     def after(self, progress: Progress) -> Position:
         """Return the position in the table as it is now."""
@@ -102,7 +107,8 @@ class DeltaPosition(SourcePosition):
             self._due_s = self._clock() + self._interval_s
         self._report_loss(table)
         before, backlog, total = table.rows_after(start), table.rows_after(end), table.total_rows
-        table.forget_before(end.version)
+        self._ends.append(end.version)
+        table.forget_before(min(self._ends))
         if before is None or backlog is None:  # then arrival since the last batch is unknown too
             return UNKNOWN
         return Position(backlog, total, before - backlog, ArrivalBasis.COUNTED)
@@ -125,6 +131,7 @@ def delta_read(stream: Any) -> DeltaRead:
         stream: Spark's own source, of a query that has planned a batch.
     """
     options = stream.options()
+    start = f"{options.startingVersion().toString()} {options.startingTimestamp().toString()}"
     regex = options.excludeRegex()
     pattern = None if regex.isEmpty() else regex.get().pattern()
     starts = options.containsStartingVersionOrTimestamp()
@@ -138,6 +145,7 @@ def delta_read(stream: Any) -> DeltaRead:
         change_feed=bool(options.readChangeFeed()),
         exclude=None if pattern is None else str(pattern.pattern()),
         excludes=lambda path: pattern is not None and bool(pattern.matcher(path).find()),
+        start=start,
         first_version=first_version,
     )
 

@@ -58,12 +58,15 @@ class UnreadFiles(SourcePosition):
 
     @classmethod
     def of(cls, source: Source) -> UnreadFiles | None:
-        """Return the position of a limited file source; None for others, without a gateway, and on Spark before 4.0."""
-        if numbers(pyspark.__version__) < FILE_SIZES:
+        """Return the position of a limited file source; None for others, without a gateway, and on Spark before 4.0.
+
+        If a query reads a folder twice, both sources have the same name, and only one of them could be followed.
+        """
+        if numbers(pyspark.__version__) < FILE_SIZES or len(source.streams) != 1 or source.gateway is None:
             return None
-        files = [s for s in source.streams if _class(s) == "FileStreamSource"]
-        limited = [s for s in files if _class(s.getDefaultReadLimit()) != "ReadAllAvailable"]
-        return cls(limited[-1], source.gateway, source.interval_s) if limited and source.gateway is not None else None
+        (stream,) = source.streams
+        limited = _class(stream) == "FileStreamSource" and _class(stream.getDefaultReadLimit()) != "ReadAllAvailable"
+        return cls(stream, source.gateway, source.interval_s) if limited else None
 
     def after(self, progress: Progress) -> Position:
         """Return the rows that wait after a batch; None if the files were not listed or nothing is known about them."""
