@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.drivers.failure_history import AUTHOR
-from millrace.drivers.handover import short_of
+from millrace.drivers.handover import short_of, too_late
 from millrace.drivers.reconfiguration_log import ReconfigurationLog
 from millrace.drivers.restart_command import restart_command
 from millrace.lake.attached_drivers import Heartbeat, newest_heartbeat
@@ -190,12 +190,14 @@ class ExternalReconciler:
             if beat is None or beat.generation != entry.generation:
                 return self._log.end(entry, Outcome.FAILED, "the driver ended during the change")
             driver = beat.driver
-            if driver.version >= deployment.version:
+            if driver.version > deployment.version:
+                return entry  # the next call reads that version
+            if driver.version == deployment.version:
                 if driver.slots != wanted:
                     return self._log.end(entry, Outcome.FAILED, short_of(driver.slots, wanted, driver.awaits))
                 return self._log.end(entry, Outcome.READY, downtime_s=0.0, ended=driver.resized)
-            if (self._clock() - entry.started).total_seconds() > self._deadline_s and not driver.awaits:
-                late = f"the driver did not apply the change within {self._deadline_s:g} s; read its log"
+            late = too_late((self._clock() - entry.started).total_seconds(), self._deadline_s, driver.awaits)
+            if late is not None:
                 return self._log.end(entry, Outcome.FAILED, late)
             if time.monotonic() > leave_at_s:
                 return entry

@@ -17,6 +17,11 @@ from millrace.run_folder.driver_records import ENDED, PENDING_S, DriverRecord, D
 
 POLL_S = 0.05
 DRIVER_ENDED = "the driver ended during the change"
+MISSING_S = 1800.0
+"""Time after which a change fails although its driver waits for executors, seconds.
+
+An agent that has at least one executor gives up earlier, and reports the slots that it has.
+"""
 GONE_S = 10.0
 """A killed process leaves the process table within this time, unless the machine has other problems."""
 
@@ -69,17 +74,21 @@ class HandOver:
         return self._await(driver, "ready", is_ready)
 
     def await_slots(self, driver: LiveDriver, version: int, slots: int, since: datetime) -> Wait:
-        """Wait until a driver reports that it has applied a version, or how many slots a full cluster granted."""
+        """Wait until a driver reports that it has applied a version, or how many slots a full cluster granted.
+
+        If it reports a later version, the caller has yet to read that one.
+        """
         while True:
             gone = not driver.alive()
             record = self._record(driver)
-            if record is not None and record.version >= version:
+            if record is not None and record.version > version:
+                return Wait(pending=True)
+            if record is not None and record.version == version:
                 return Wait(error=None if record.slots == slots else short_of(record.slots, slots, record.awaits))
             if gone or record is None or record.state in ENDED:
                 return Wait(error=DRIVER_ENDED)
-            # a driver that waits for executors gives up by itself
-            if (datetime.now(UTC) - since).total_seconds() > self.ready_deadline_s and not record.awaits:
-                late = f"the driver did not apply the change within {self.ready_deadline_s:g} s; read its log"
+            late = too_late((datetime.now(UTC) - since).total_seconds(), self.ready_deadline_s, record.awaits)
+            if late is not None:
                 return Wait(error=late)
             if time.monotonic() > self.leave_at_s:
                 return Wait(pending=True)
@@ -162,6 +171,21 @@ def short_of(slots: int, wanted: int, awaits: str) -> str:
         awaits: What its driver says of the missing executors; empty if it does not know.
     """
     return f"{slots} of {wanted} slots: {awaits.rstrip('.') or 'the cluster has no room for more executors'}"
+
+
+def too_late(waited_s: float, deadline_s: float, awaits: str) -> str | None:
+    """Return why a change has failed that its driver has not reported; None if it may still succeed.
+
+    Args:
+        waited_s: Time since the change started, seconds.
+        deadline_s: Longest time without executors that the driver waits for, seconds.
+        awaits: What its driver says of missing executors; empty if none is missing.
+    """
+    limit_s = max(deadline_s, MISSING_S) if awaits else deadline_s
+    if waited_s <= limit_s:
+        return None
+    why = awaits.rstrip(".") or "read its log"
+    return f"the driver did not apply the change within {limit_s:g} s; {why}"
 
 
 def is_ready(record: DriverRecord) -> bool:

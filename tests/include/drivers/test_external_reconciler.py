@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.drivers.external_reconciler import ExternalReconciler
+from millrace.drivers.handover import MISSING_S
 from millrace.drivers.restart_command import restart_command
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.row_codec import app_row
@@ -41,10 +43,12 @@ class World:
         self.now = datetime.now(UTC)  # Deployments are committed by the real clock
         self.granted: int | None = None
         self.driver, self.generation = DRIVER, 1
+        self.meanwhile: Callable[[], object] = lambda: None
         self.reconciler = ExternalReconciler(NAME, self.tables, 60.0, lambda: self.now, self.wait)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+        self.meanwhile()
         if self.granted is not None:
             newest = self.tables.deployments.latest(NAME)
             assert newest is not None
@@ -116,6 +120,17 @@ def test_cluster_without_room_and_silent_agent_end_a_change(world: World) -> Non
     assert outcome is Outcome.FAILED and error is not None and "did not apply the change within 60 s" in error
 
 
+def test_change_that_a_newer_version_overtakes_is_superseded(world: World) -> None:
+    world.deploy()
+    world.beat(version=1, slots=2)
+    world.outcomes()
+    world.deploy(slots=5)
+    world.beat(awaits="3 pods are pending: 0/1 nodes are available.")
+    world.meanwhile = lambda: world.beat(version=world.deploy(slots=3).version, slots=3, awaits="")
+    assert [c.outcome for c in world.reconciler.reconcile(patience_s=60.0)] == [Outcome.OPEN]
+    assert world.outcomes() == [(LIVE, Outcome.FAILED, "superseded by version 3"), (LIVE, Outcome.READY, None)]
+
+
 def test_pending_executors_are_waited_for_and_refused_ones_are_named(world: World) -> None:
     world.deploy()
     world.beat(version=1, slots=2)
@@ -129,6 +144,18 @@ def test_pending_executors_are_waited_for_and_refused_ones_are_named(world: Worl
     world.driver = replace(world.driver, awaits="3 of 5 pods exist: exceeded quota.")
     world.granted = 3
     assert world.outcomes() == [(LIVE, Outcome.FAILED, "3 of 5 slots: 3 of 5 pods exist: exceeded quota")]
+
+
+def test_change_without_any_executor_ends_with_the_reason(world: World) -> None:
+    world.deploy()
+    world.beat(version=1, slots=2)
+    world.outcomes()
+    world.deploy(slots=5)
+    world.outcomes()
+    world.now += timedelta(seconds=MISSING_S + 1.0)
+    world.beat(awaits="5 pods are pending: 0/1 nodes are available.")
+    late = "the driver did not apply the change within 1800 s; 5 pods are pending: 0/1 nodes are available"
+    assert world.outcomes() == [(LIVE, Outcome.FAILED, late)]
 
 
 def test_silent_driver_is_named_with_who_has_to_start_it(world: World) -> None:
