@@ -104,7 +104,7 @@ with DAG(
             if latest is None:
                 raise NotReady(f"{pipeline} was never launched")
             problem, failed = reconciler_for(spec, tables).problem(), query_failures(pipeline, list(spec.app_specs))
-            alerts = due(spec, tables, problem, utcnow(), failed, restart_needed(latest, tables))
+            alerts = due(spec, tables, problem, utcnow(), failed, restart_needed(latest, tables, spec))
             try:
                 send(spec.alerts, alerts, context)
             finally:

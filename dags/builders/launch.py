@@ -68,7 +68,7 @@ def add_tasks(spec: PipelineSpec, *, form: bool = True) -> XComArg:
             if not spec.submit.is_external:
                 return report_changes(spec, changes, problem)
             # others start its driver, perhaps later: the launch has done its part
-            restart = external_reconciler(spec.name, tables).restart_needed()
+            restart = external_reconciler(spec.name, tables).restart_needed(spec)
             return [*report_changes(spec, changes, None), *filter(None, [problem, restart])]
 
     return reconcile(deploy())

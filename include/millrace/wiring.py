@@ -236,9 +236,11 @@ def external_reconciler(pipeline: str, tables: ControlTables, deadline_s: float 
     return ExternalReconciler(pipeline, tables, deadline_s, utc_now)
 
 
-def restart_needed(deployment: Deployment, tables: ControlTables) -> str | None:
+def restart_needed(deployment: Deployment, tables: ControlTables, spec: PipelineSpec | None) -> str | None:
     """Return what a person has to restart, and how, if somebody else starts the pipeline's driver; None if nothing."""
-    return external_reconciler(deployment.pipeline, tables).restart_needed() if deployment.is_external else None
+    if spec is None or not deployment.is_external:
+        return None
+    return external_reconciler(deployment.pipeline, tables).restart_needed(spec)
 
 
 def own_reconciler(spec: PipelineSpec, tables: ControlTables, secret_of: SecretOf | None = None) -> Reconciler:

@@ -17,10 +17,17 @@ from millrace.drivers.reconfiguration_log import ReconfigurationLog
 from millrace.drivers.restart_command import restart_command
 from millrace.lake.attached_drivers import Heartbeat, newest_heartbeat
 from millrace.lake.control_tables import ControlTables
-from millrace.model.attached_driver import settings_to_change
+from millrace.model.attached_driver import (
+    DRIVER_MEMORY,
+    EXECUTOR_CORES,
+    EXECUTOR_MEMORY,
+    settings_of,
+    settings_to_change,
+)
 from millrace.model.decision import LIVE, Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.errors import Conflict
+from millrace.model.spec import PipelineSpec
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 
 POLL_S = 0.5
@@ -111,13 +118,19 @@ class ExternalReconciler:
             "where it was started."
         )
 
-    def restart_needed(self) -> str | None:
-        """Return which settings of the newest Deployment need a restart, and the command; None if none does."""
+    def restart_needed(self, spec: PipelineSpec) -> str | None:
+        """Return which settings of the newest Deployment need a restart, and the command; None if none does.
+
+        Args:
+            spec: The pipeline. Sizes that it does not set, and that no Decision has changed, may be any.
+        """
         deployment, beat = self._tables.deployments.latest(self._pipeline), self._alive()
         if deployment is None or beat is None or not deployment.kept_running:
             return None
         present = beat.driver.settings
-        settings = settings_to_change(deployment.apps[self._pipeline], present)
+        left_open = _left_open(spec)
+        changes = settings_to_change(deployment.apps[self._pipeline], present)
+        settings = {name: value for name, value in changes.items() if left_open.get(name) != value}
         if not settings:
             return None
         told = ", ".join(f"{name}={value} (now {present[name] or 'not set'})" for name, value in settings.items())
@@ -202,3 +215,12 @@ class ExternalReconciler:
             if time.monotonic() > leave_at_s:
                 return entry
             self._sleep(POLL_S)
+
+
+def _left_open(spec: PipelineSpec) -> dict[str, str]:
+    """Return the settings of sizes that a spec does not set, by name, with the defaults that a Deployment gets."""
+    own, of_executor = spec.model_fields_set, spec.executor.model_fields_set
+    sizes = {DRIVER_MEMORY: "memory_mb" in own, EXECUTOR_CORES: "cores" in of_executor}
+    sizes[EXECUTOR_MEMORY] = "memory_mb" in of_executor
+    defaults = settings_of(spec.first_app())
+    return {name: defaults[name] for name, is_set in sizes.items() if name in defaults and not is_set}

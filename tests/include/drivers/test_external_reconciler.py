@@ -190,15 +190,42 @@ def test_restart_is_only_shown_with_its_command(world: World) -> None:
     world.deploy(executor=ExecutorSize(1, 2048))
     world.granted = 2
     assert world.outcomes() == [(LIVE, Outcome.READY, None)]
-    needed = world.reconciler.restart_needed()
+    needed = world.reconciler.restart_needed(SPEC)
     assert needed is not None and "spark.executor.memory=2048m (now 1g)" in needed
     assert needed.endswith("Run: spark-submit --conf spark.executor.memory=2048m")
     assert world.reconciler.problem() is None, "its driver runs"
     world.granted = 3
     world.deploy(executor=ExecutorSize(1, 2048), slots=3)
-    assert world.reconciler.restart_needed() == needed, "the same alert for another version"
+    assert world.reconciler.restart_needed(SPEC) == needed, "the same alert for another version"
     world.beat(generation=2, settings={**DRIVER.settings, "spark.executor.memory": "2g"})
-    assert world.reconciler.restart_needed() is None
+    assert world.reconciler.restart_needed(SPEC) is None
+
+
+def sized(**sizes: object) -> PipelineSpec:
+    return PipelineSpec.model_validate({"name": NAME, "submit": {"launcher": "external"}, **sizes})
+
+
+@pytest.mark.parametrize(
+    ("spec", "change"),
+    [
+        (sized(), None),
+        (sized(executor={"memory_mb": 1024}), "spark.executor.memory=1024m (now 8g)"),
+        (sized(memory_mb=1024), "spark.driver.memory=1024m (now 4g)"),
+        (sized(executor={"cores": 1, "min_memory_mb": 512}), "spark.executor.cores=1 (now 2)"),
+    ],
+)
+def test_sizes_that_the_spec_leaves_out_may_be_any(world: World, spec: PipelineSpec, change: str | None) -> None:
+    world.tables.deployments.commit(spec.first_deployment(), None)
+    own = {"spark.executor.memory": "8g", "spark.executor.cores": "2", "spark.driver.memory": "4g"}
+    world.beat(version=1, slots=2, settings=own)
+    needed = world.reconciler.restart_needed(spec)
+    assert needed is None if change is None else f"needs a restart with {change}. " in str(needed)
+
+
+def test_size_that_a_decision_changed_is_compared_though_the_spec_leaves_it_out(world: World) -> None:
+    world.deploy(executor=ExecutorSize(1, 2048))
+    world.beat(version=1, slots=2)
+    assert "spark.executor.memory=2048m (now 1g)" in str(world.reconciler.restart_needed(sized()))
 
 
 def test_driver_that_cannot_be_resized_sets_the_slots_that_advice_starts_from(world: World) -> None:

@@ -86,7 +86,7 @@ def _print_next_step(spec: PipelineSpec) -> None:
     from millrace.wiring import control_tables, external_reconciler
 
     driver = external_reconciler(spec.name, control_tables())
-    step = driver.problem() or driver.restart_needed()
+    step = driver.problem() or driver.restart_needed(spec)
     if step is not None:
         click.echo(step)
 

@@ -235,7 +235,7 @@ def _pipeline_status(
     unreported = tables.report_problems.current(wanted.pipeline)
     signals = tables.decisions.last_signals(wanted.pipeline)
     apps = tuple(app_views(wanted, lambda _: signals))
-    restart = wiring.restart_needed(wanted, tables)
+    restart = wiring.restart_needed(wanted, tables, spec)
     return PipelineStatus(wanted, drivers, change, decision, problem, changed, unreported, apps, signals, restart)
 
 
