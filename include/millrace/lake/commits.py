@@ -17,9 +17,9 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 """Cleaning would list the whole log at every append, so maintenance does it."""
 
 
-def dated(transactions: Mapping[str, int]) -> list[Transaction]:
-    """Return application transactions with their date: if a table forgets ids, those without a date stay."""
-    now_ms = int(time.time() * 1000)
+def dated(transactions: Mapping[str, int], *, lasting: bool = False) -> list[Transaction]:
+    """Return application transactions with their date, or without one if they last: a table forgets only dated ids."""
+    now_ms = None if lasting else int(time.time() * 1000)
     return [Transaction(app_id, number, now_ms) for app_id, number in transactions.items()]
 
 

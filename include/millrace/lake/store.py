@@ -135,6 +135,8 @@ class Lake:
         table: str,
         rows: Sequence[Mapping[str, Any]] | pa.Table,
         transactions: Mapping[str, int] | None = None,
+        *,
+        lasting: bool = False,
     ) -> int | None:
         """Append rows as one commit and return its version.
 
@@ -143,12 +145,13 @@ class Lake:
             rows: Rows as mappings or an Arrow table. Missing columns are null; ``date`` is added from ``time``.
             transactions: Application transactions by id. If any id was already committed with this number or a higher
                 one, nothing is written and None is returned: replayed writes are skipped.
+            lasting: Whether to remember their ids permanently, even if the table forgets ids after a while.
 
         Raises:
             Conflict: If another writer committed one of ``transactions`` at the same moment.
             MillraceError: If the lake cannot be written.
         """
-        data, marks = to_arrow(rows, _schema(table)), dated(transactions or {})
+        data, marks = to_arrow(rows, _schema(table)), dated(transactions or {}, lasting=lasting)
         tries = 0
         while True:
             handle, tries = self._created(table), tries + 1

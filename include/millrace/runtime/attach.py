@@ -215,7 +215,7 @@ class Attachment:
         )
         row = AppMetrics(self._pipeline, self._pipeline, now, number, None, None, 0.0, this_host(), self._describe(()))
         try:
-            if lake.append(TABLE, [app_row(row)], {mark: number}) is not None:
+            if lake.append(TABLE, [app_row(row)], {mark: number}, lasting=True) is not None:
                 return number
         except Conflict:
             pass

@@ -191,6 +191,14 @@ def test_maintain_forgets_old_ids_if_each_is_used_once(lake: Lake) -> None:
     assert Lake(lake.location).committed("telemetry/streams", "tiny/1") == 1, "a position that is gone on from"
 
 
+def test_maintain_keeps_an_id_that_is_to_last(lake: Lake) -> None:
+    row = {"pipeline": "tiny", "time": NOW, "app": "a"}
+    lake.append(TABLE, [row], {"tiny/attached": 3}, lasting=True)
+    age_ids(lake, TABLE, days=40)
+    maintain(lake, TABLE, NOW.date())
+    assert Lake(lake.location).committed(TABLE, "tiny/attached") == 3
+
+
 def age_ids(lake: Lake, table: str, days: int) -> None:
     for entry in lake.path(table).glob("_delta_log/*.json"):
         lines = entry.read_text().splitlines()
@@ -199,6 +207,6 @@ def age_ids(lake: Lake, table: str, days: int) -> None:
 
 def aged(line: str, days: int) -> str:
     action = json.loads(line)
-    if "txn" in action:
+    if action.get("txn", {}).get("lastUpdated"):
         action["txn"]["lastUpdated"] -= days * 86_400_000
     return json.dumps(action, separators=(",", ":"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from millrace.lake.attached_drivers import Heartbeat, newest_heartbeat
+from millrace.lake.attached_drivers import Heartbeat, claim, newest_heartbeat
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.row_codec import app_row
 from millrace.lake.store import Lake
@@ -129,6 +130,17 @@ def test_second_driver_is_refused_with_the_first_ones_name_until_that_has_ended(
     until(lambda: agents == ["first", "second"])
     beat = heartbeat(tmp_path)
     assert beat is not None and (beat.generation, beat.driver.name) == (2, "second")
+
+
+def test_claim_is_remembered_for_a_driver_that_was_paused_for_longer_than_ids_are_kept(
+    tmp_path: Path, agents: list[str]
+) -> None:
+    attached(tmp_path, spark("first"))
+    until(lambda: heartbeat(tmp_path))
+    log = Lake(tmp_path / "lake").path("telemetry/apps") / "_delta_log"
+    actions = (json.loads(line) for entry in log.glob("*.json") for line in entry.read_text().splitlines())
+    (claimed,) = (a["txn"] for a in actions if a.get("txn", {}).get("appId") == claim(NAME, NAME))
+    assert claimed["version"] == 1 and claimed.get("lastUpdated") is None
 
 
 def test_failure_after_the_claim_is_said_and_retried_under_the_same_generation(
