@@ -227,7 +227,7 @@ class TelemetryListener(StreamingQueryListener):  # type: ignore[misc]
         """Write a marker: a row for a time at which no batch ended."""
         marker = batches.marker(last, now, self.identity.slots, durations_ms, position)
         run.marked_at = time.monotonic()
-        self._writer.add(Entry(marker, f"{query_id}/idle", int(now.timestamp() * 1000)))
+        self._writer.add(Entry(marker, f"{query_id}/idle", self._writer.number(now)))
 
     def _resume(self, run: _Run) -> None:
         """Take a query's position from its logs: before a run's first batch ends, there is no event to read it from.

@@ -36,6 +36,8 @@ BUFFER_BATCHES = 10_000
 """Batches kept while the lake cannot be written; beyond that, the oldest are dropped."""
 BUFFER_SAMPLES = 100
 """Samples of state partitions kept while the lake cannot be written."""
+TIME_BITS = 42
+"""Bits of a time in ms since 1970, up to the year 2109."""
 SHORTEST_INTERVAL_S = 5.0
 TICK_S = 1.0
 
@@ -47,7 +49,7 @@ class Entry:
     Attributes:
         metrics: The row.
         series: Id of the query's checkpoint, as batch ids start at 0 with a new one. Markers have their own series.
-        number: Increases within the series: the batch id, or a marker's time in ms.
+        number: Increases within the series: the batch id, or :meth:`Writer.number` of a marker.
     """
 
     metrics: BatchMetrics
@@ -84,11 +86,12 @@ class Writer:
         self._partitions: deque[tuple[PartitionRun, ...]] = deque(maxlen=BUFFER_SAMPLES)
         self._flows: deque[tuple[PartitionFlow, ...]] = deque(maxlen=BUFFER_SAMPLES)
         self._keys: deque[tuple[KeySample, ...]] = deque(maxlen=BUFFER_SAMPLES)
-        self._mutex = threading.Lock()  # the buffer
+        self._mutex = threading.Lock()  # the buffer and the number
         self._commit = threading.Lock()  # one commit at a time
         self._stop = threading.Event()
         self._committed_at = float("-inf")
         self._sampled = time.time()
+        self._number = 0
         self._failing = False
         self._fenced = False
         self._thread = threading.Thread(target=self._run, name="millrace-telemetry", daemon=True)
@@ -98,6 +101,17 @@ class Writer:
         """Take a row; returns at once."""
         with self._mutex:
             self._buffer.append(entry)
+
+    def number(self, now: datetime) -> int:
+        """Return a number above all that this driver and earlier generations have used, even if a clock was set back.
+
+        Args:
+            now: The present (UTC).
+        """
+        with self._mutex:
+            by_clock = (self._identity.generation << TIME_BITS) + int(now.timestamp() * 1000)
+            self._number = max(self._number + 1, by_clock)
+            return self._number
 
     def add_executor(self, run: ExecutorRun) -> None:
         """Take an executor that registered or ended; returns at once."""
@@ -232,7 +246,7 @@ class Writer:
             host=this_host(),
             attached=self.describe(),
         )
-        self._lake.append("telemetry/apps", [app_row(row)], {self._apps_id: int(now.timestamp() * 1000)})
+        self._lake.append("telemetry/apps", [app_row(row)], {self._apps_id: self.number(now)})
 
 
 def _sentence(error: Exception) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,6 +80,32 @@ def test_flush_when_a_successor_writes_then_the_stale_driver_is_silent(
     assert not stale.flush() and not stale.flush()
     assert ids(tmp_path) == [0, 1]
     assert sum("outdated driver" in m for m in caplog.messages) == 1
+
+
+def test_rows_are_written_while_a_clock_that_was_set_back_catches_up(
+    tmp_path: Path, opened: list[Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    for generation in (1, 2):  # the successor's host may be behind, too
+        one = writer(opened, tmp_path, generation)
+        for _ in range(2):
+            now -= timedelta(hours=1)
+            monkeypatch.setattr(module, "datetime", SimpleNamespace(now=lambda zone, at=now: at))
+            marker = replace(entry(7).metrics, time=now)
+            one.add(Entry(marker, "checkpoint/idle", one.number(now)))
+            assert one.flush()
+    assert len(ids(tmp_path)) == 4
+    assert len(Lake(tmp_path).rows("select * from apps", "telemetry/apps")) == 4
+
+
+def test_markers_of_0_2_0_do_not_hide_later_ones(tmp_path: Path, opened: list[Writer]) -> None:
+    """Their number was the time alone."""
+    one, now = writer(opened, tmp_path), datetime.now(UTC)
+    one.add(Entry(entry(7).metrics, "checkpoint/idle", int(now.timestamp() * 1000)))
+    assert one.flush()
+    one.add(Entry(entry(7).metrics, "checkpoint/idle", one.number(now - timedelta(hours=1))))
+    assert one.flush()
+    assert len(ids(tmp_path)) == 2
 
 
 def test_flush_with_a_lost_answer_duplicates_nothing(
