@@ -121,8 +121,8 @@ TELEMETRY: dict[str, TableSchema] = {
             "attached",
             TEXT,
             "JSON",
-            "of a driver that Millrace did not start: its name, Spark's version, the Deployment version in force, "
-            "slots, settings that only a restart changes, why it cannot change its executors, whether it has ended",
+            "of a driver that Millrace did not start: its name, the Deployment version in force, slots, "
+            "settings that only a restart changes, why it cannot change its executors, whether it has ended",
         ),
         keep_days=TELEMETRY_DAYS,
         ids_hours=IDS_HOURS,

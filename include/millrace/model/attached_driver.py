@@ -26,7 +26,6 @@ class AttachedDriver:
         resized: When it reached its current executors (UTC); None before their first change.
         unable: Why it cannot change its executors, as a sentence; empty if it can.
         ended: Whether it has ended.
-        spark: Its version of Spark.
         spark_application: Namespace and name of the SparkApplication that it comes from; empty if there is none.
         awaits: Why executors that it requested are missing, as a sentence; empty if none is, or if that is not known.
     """
@@ -39,7 +38,6 @@ class AttachedDriver:
     resized: datetime | None = None
     unable: str = ""
     ended: bool = False
-    spark: str = ""
     spark_application: str = ""
     awaits: str = ""
 

@@ -264,7 +264,6 @@ class Attachment:
                 settings=app.settings(names),
                 resized=self._resized,
                 unable=self._unable(),
-                spark=app.spark_version,
                 spark_application=app.spark_application,
                 awaits=self._awaits,
             )

@@ -64,11 +64,6 @@ class AttachedApp:
         return f"{self._conf.get(NAMESPACE, 'default')}/{name}" if name else ""
 
     @property
-    def spark_version(self) -> str:
-        """Its version of Spark."""
-        return str(self._context.version)
-
-    @property
     def cores(self) -> int:
         """Cores of an executor; 1 if that is unknown because none has registered yet."""
         text = self._conf.get(EXECUTOR_CORES, "")

@@ -16,6 +16,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.row_codec import app_row
 from millrace.lake.store import Lake
 from millrace.model.attached_driver import AttachedDriver, settings_of, settings_to_change
+from millrace.model.codec import from_json, to_json
 from millrace.model.decision import LIVE, RESTART, Outcome
 from millrace.model.deployment import Deployment, ExecutorSize
 from millrace.model.spec import PipelineSpec
@@ -236,6 +237,10 @@ def test_driver_that_cannot_be_resized_sets_the_slots_that_advice_starts_from(wo
     assert latest is not None and latest.apps[NAME].slots == 4
     assert UNABLE in latest.reason and world.reconciler.unable() == UNABLE
     assert world.outcomes() == [] and world.tables.deployments.latest(NAME) == latest
+
+
+def test_heartbeat_of_0_2_0_is_readable() -> None:
+    assert from_json(AttachedDriver, to_json(DRIVER).replace("{", '{"spark":"4.2.0",', 1)) == DRIVER
 
 
 def test_spark_application_is_patched() -> None:

@@ -52,7 +52,7 @@ class App:
 
     def __init__(self, spark: Any) -> None:
         self.name, self.reason = spark.name, spark.reason
-        self.slots, self.spark_version, self.spark_application = 2, "4.2.0", ""
+        self.slots, self.spark_application = 2, ""
 
     def settings(self, names: Any) -> dict[str, str]:
         return {}
