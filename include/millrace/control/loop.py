@@ -197,8 +197,11 @@ class ControlLoop:
             raise NotReady(messages.detached(self.spec.name).message)
         if not current.sizeable:
             return messages.stopped(self.spec.name)
-        failure = self.tables.reconfigurations.given_up(current)
-        return None if failure is None else messages.driver_failed(failure)
+        broken = self.tables.reconfigurations.broken(current)
+        nodes = () if self.spec.fleet is None else self.spec.fleet.node_names
+        if {node for node in nodes if current.wanted(node)} - {failure.app for failure in broken}:
+            broken = [failure for failure in broken if failure.app not in nodes]  # their streams go to the others
+        return messages.driver_failed(broken[0]) if broken else None
 
     def _lost_driver(self) -> bool:
         """Return whether a driver died recently: one that dies before it reports leaves no telemetry to judge."""

@@ -79,10 +79,13 @@ class ReconfigurationStore:
 
     def given_up(self, deployment: Deployment) -> Reconfiguration | None:
         """Return the Reconfiguration that left a pipeline's newest Deployment without a driver; None if none did."""
+        return next(iter(self.broken(deployment)), None)
+
+    def broken(self, deployment: Deployment) -> list[Reconfiguration]:
+        """Return the Reconfigurations that left apps of a pipeline's newest Deployment without a driver."""
         recent = self.recent(deployment.pipeline, PER_APP * len(deployment.apps))
-        broken = (
+        return [
             last
             for last in newest_of_each_app(recent)
             if last.tier == RESTART and last.outcome in BROKEN and (last.to_version or 0) >= deployment.version
-        )
-        return next(broken, None)
+        ]

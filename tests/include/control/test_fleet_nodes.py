@@ -12,6 +12,7 @@ from millrace.control.fleet_nodes import RETRY, down_nodes
 from millrace.control.fleet_rows import HEARTBEAT
 from millrace.control.fleet_streams import fleet_counts
 from millrace.control.launch import launch
+from millrace.control.loop import ControlLoop
 from millrace.control.messages import explain_change
 from millrace.control.proposals import Proposals
 from millrace.lake.control_tables import ControlTables
@@ -19,12 +20,26 @@ from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
 from millrace.model.decision import RESTART, Action, Outcome, Reconfiguration
 from millrace.model.deployment import Change
+from millrace.model.protocols import Cursor
+from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
 from millrace.optimizers.conformance.builders import app_signals, signals
 from millrace.optimizers.registry import Role, create
+from millrace.reporting.tracker import MlflowTracker
+from tests.include.control.world import Clock, MemoryPlant, PassingGate
 
 PATIENCE = timedelta(seconds=60)
+
+
+class Seen(MemoryPlant):
+    """Has measured something."""
+
+    def __init__(self) -> None:
+        """Need no lake."""
+
+    def observe(self, since: Cursor) -> Signals:
+        return signals(app_signals(2, 10.0, None))
 
 
 @pytest.fixture
@@ -100,6 +115,20 @@ def test_node_whose_start_failed_is_left_alone_for_a_while(spec: PipelineSpec, t
     assert down_nodes(spec, tables, (begun, failed), now + PATIENCE / 2) == ("node2",)
     assert down_nodes(spec, tables, (replace(failed, outcome=Outcome.STOPPED), failed), now + PATIENCE / 2) == ()
     assert "node2" not in down_nodes(spec, tables, (failed,), now + 2 * RETRY)
+
+
+def test_fleet_is_evaluated_while_a_node_cannot_start(spec: PipelineSpec, tables: ControlTables) -> None:
+    launch(spec, tables)
+    now = tables.deployments.committed_at("ingest", 1)
+    assert now is not None
+    clock = Clock(now)
+    loop = ControlLoop(spec, tables, PassingGate(clock), Seen(), {}, MlflowTracker(None), clock)
+    failed = Reconfiguration("ingest", "node1", None, RESTART, None, 1, 1, now, now, None, Outcome.CIRCUIT_OPEN, "full")
+    tables.reconfigurations.record(failed)
+    assert loop.observe().hold is None, "streams of node1 go to node0"
+    tables.reconfigurations.record(replace(failed, app="node0"))
+    hold = loop.observe().hold
+    assert hold is not None and hold.reason == "circuit_open"
 
 
 def test_nodes_that_the_deployment_does_not_have_are_down(spec: PipelineSpec, tables: ControlTables) -> None:
