@@ -72,12 +72,13 @@ def _ask(name: str, guard: Guard, context: GuardContext, target: Deployment) -> 
 def bounds(context: GuardContext, target: Deployment) -> str | None:
     """Keep slots and a join's settings within the spec's bounds, and memory above Spark's minimum.
 
-    Apps that already have more slots than their budget may still change, but together get no more. Only settings of a
-    join that change are judged: others may be of an older spec, which the job follows until it restarts.
+    Apps that already have more slots than their budget may still change, but together get no more. Only slots and
+    settings of a join that change are judged: others may be of an older spec, which the job follows until it restarts.
     """
     for name, app in sorted(target.apps.items()):
-        allowed = context.bounds.get(name)
-        if allowed is not None and app.slots not in allowed:
+        allowed, before = context.bounds.get(name), context.current.apps.get(name)
+        changes = before is None or before.slots != app.slots
+        if changes and allowed is not None and app.slots not in allowed:
             return f"{name}: {app.slots} slots; allowed: {allowed}"
         if app.memory_mb < MIN_MEMORY_MB:
             return f"{name}: {app.memory_mb} MB of memory; allowed: {MIN_MEMORY_MB} or more"

@@ -3,7 +3,7 @@
 Slots, placement, the executors' memory and a join's settings stay as they were tuned, and so do batch limits unless the
 script changes.
 The number of state partitions has its own mode (``rescale``). The parts that an evaluation reads (bounds, objective,
-tuner, guards) apply at once anyway.
+tuner, guards) apply at once anyway, and so does the size of a fleet's nodes, which nobody tunes.
 """
 
 from __future__ import annotations
@@ -67,6 +67,12 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     if adapted.partitioning != current.partitioning:
         content = replace(content, partitioning=adapted.partitioning)
         changed.append("partitioning")
+    nodes = () if spec.fleet is None else spec.fleet.node_names
+    other = {name for name in nodes if name in content.apps and content.apps[name].slots != wanted.apps[name].slots}
+    if other:
+        sized = {name: replace(content.apps[name], slots=wanted.apps[name].slots) for name in other}
+        content = replace(content, apps={**content.apps, **sized})
+        changed.append("fleet.node.slots")
     if not changed:
         return None
     return SpecUpdate(content, f"{_listed(changed)} changed since version {current.version} of {spec.name}")

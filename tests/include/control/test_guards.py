@@ -115,8 +115,8 @@ def test_quality_when_the_gate_has_judged_then_heads_the_trace(sound: bool, forc
 def test_bounds_when_slots_are_outside_then_veto_even_a_forced_change(
     slots: int, low: int, span: int, forced: bool
 ) -> None:
-    found = vetoes(after=slots, bounds={"delays": Bounds(low, low + span)}, forced=forced)
-    assert ("bounds" in found) == (not low <= slots <= low + span)
+    found = vetoes(before=1, after=slots, bounds={"delays": Bounds(low, low + span)}, forced=forced)
+    assert ("bounds" in found) == (slots != 1 and not low <= slots <= low + span)
 
 
 def test_bounds_let_apps_above_their_budget_shrink_but_not_grow() -> None:

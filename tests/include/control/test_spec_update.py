@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.control.guard_context import guard_context
+from millrace.control.guards import first_veto, judge
 from millrace.control.launch import detach, launch
 from millrace.control.spec_update import described, spec_update
 from millrace.lake.control_tables import ControlTables
@@ -19,7 +21,7 @@ from millrace.model.key_map import KeyMap
 from millrace.model.spec import Mode, PipelineSpec
 from tests.include.control.test_join_settings import JOIN
 from tests.include.control.test_loop import evaluate
-from tests.include.control.world import NAME, World, world
+from tests.include.control.world import NAME, NOON, World, world
 
 
 @pytest.fixture
@@ -178,6 +180,21 @@ def test_evaluation_in_mode_auto_adopts_a_changed_spec(changed: World) -> None:
 def test_evaluation_in_another_mode_says_that_a_spec_changed(changed: World, mode: Mode, lead: str) -> None:
     changed.loop.spec = changed.loop.spec.model_copy(update={"mode": mode})
     assert lead in evaluate(changed).sentence
+
+
+def test_size_of_the_nodes_of_a_fleet_is_taken_over_and_streams_move_until_then(script: Path) -> None:
+    fleet = {"script": str(script), "checkpoints": "/c", "streams": {"list": ["a", "b"]}, "nodes": 2}
+    of, larger = (
+        PipelineSpec.model_validate({"name": "tiny", "fleet": {**fleet, "node": {"slots": slots}}}) for slots in (2, 4)
+    )
+    running = replace(described(of), ingest={"a": 0, "b": 1})
+    update = spec_update(larger, running)
+    assert spec_update(of, running) is None and update is not None
+    assert update.sentence == "Fleet.node.slots changed since version 1 of tiny"
+    assert {app.slots for app in update.content.apps.values()} == {4} and not running.restarts(update.content)
+    assert spec_update(larger, update.content) is None
+    context = guard_context(larger, running, NOON, [], {}, {}, [])
+    assert first_veto(judge(context, replace(running, ingest={"a": 1, "b": 1}))) is None
 
 
 def test_app_that_is_added_removed_or_renamed_is_taken_over_and_the_others_stay(script: Path) -> None:
