@@ -81,7 +81,8 @@ def fleet_counts(
     read_since = min(begun - BEFORE, now - HISTORY)
     reported = reported_periods(spec, lake, read_since, now, period_s)
     recent = [at for at in reported if at >= begun.timestamp() // period_s]
-    first, end = span(wanted, recent[: wanted.periods + wanted.unfinished], known, period_s)
+    from_then = None if known is None else begun  # what came before was not read: it would count as no rows
+    first, end = span(wanted, recent[: wanted.periods + wanted.unfinished], from_then, period_s)
     if first >= end:
         return None
     rows = read_rows(spec, lake, read_since, now)

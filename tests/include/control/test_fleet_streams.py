@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.control.fleet_rows import HEARTBEAT
-from millrace.control.fleet_streams import first_nodes, fleet_counts
+from millrace.control.fleet_streams import LONGEST, first_nodes, fleet_counts
 from millrace.control.launch import launch
 from millrace.control.messages import graph_problems
 from millrace.lake.control_tables import ControlTables
@@ -198,6 +198,19 @@ def test_first_plan_does_not_wait_forever_for_streams_that_fail(tmp_path: Path, 
     assert counts is not None and counts.stream == ("a", "b", "c", "d")
     last = counts.periods - 1
     assert [rows(counts)[stream, last] for stream in counts.stream] == [30, 30, 1, 1]
+
+
+def test_hours_in_which_a_fleet_was_stopped_are_left_out(tmp_path: Path, tables: ControlTables) -> None:
+    spec, hours = fleet(tmp_path, "a"), timedelta(hours=5)
+    assert spec.admission is not None
+    spec = spec.model_copy(update={"admission": spec.admission.model_copy(update={"report_s": 60})})
+    tables.memories.record("ingest", "drfm", "decision", START, {"until": START.isoformat()})
+    for number in range(5):
+        saw(tables, "a", hours.total_seconds() + 2 + 60 * number, 100 * number, number)
+    now = START + hours + timedelta(minutes=5)
+    counts = fleet_counts(spec, tables, None, now)
+    assert counts is not None and now - counts.since <= LONGEST
+    assert [rows(counts)["a", counts.periods - n] for n in (1, 2, 3)] == [100] * 3
 
 
 def test_stream_that_appears_in_a_fleet_without_streams_is_admitted(tmp_path: Path, tables: ControlTables) -> None:
