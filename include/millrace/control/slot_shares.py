@@ -8,14 +8,14 @@ quota itself is checked when a version is committed, so the shares need no coord
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from millrace.control.fair_shares import Claim, fair_shares
 from millrace.lake.control_tables import ControlTables
 from millrace.model.decision import SLOTS_WANTED, Action, Decision, predicted_of
-from millrace.model.deployment import SLOTS, Deployment
+from millrace.model.deployment import INGEST, NOWHERE, SLOTS, Deployment
 from millrace.model.objective import Bounds
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
@@ -67,12 +67,20 @@ def _claim(current: Deployment, last: Decision | None) -> Claim:
     """Return what another pipeline may get. One that nothing is known of keeps its slots."""
     if last is None or last.signals is None:
         return Claim(current.slots, low=current.slots)
-    apps = {name: app for name, app in current.apps.items() if current.wanted(name)}
-    wanted = {name: max(app.slots, *_wished(last, name)) for name, app in apps.items()}
-    bounds = [last.signals.bounds_of(name) for name in apps]
-    step = _step(bounds)
+    running = [name for name in current.apps if current.wanted(name)]
+    needed = {*running, *_entered(last)} & current.apps.keys()
+    wanted = {name: max(current.apps[name].slots, *_wished(last, name)) for name in needed}
+    step = _step(map(last.signals.bounds_of, needed))
     need = math.ceil(sum(wanted.values()) / step) * step
-    return Claim(need, last.signals.priority, min(sum(allowed.min_slots for allowed in bounds), need), step)
+    least = sum(last.signals.bounds_of(name).min_slots for name in running)
+    return Claim(need, last.signals.priority, min(least, need), step)
+
+
+def _entered(last: Decision) -> Iterator[str]:
+    """Yield the apps at which a Decision lets streams enter: nodes of a fleet, which may have to start."""
+    changes = (change for proposal in last.proposals for change in proposal.changes)
+    if last.action is not Action.ADVISE:
+        yield from (change.app for change in changes if change.field == INGEST and change.value != NOWHERE)
 
 
 def _wished(last: Decision, app: str) -> Iterable[float]:

@@ -142,3 +142,20 @@ def test_fleet_claims_at_least_the_nodes_that_always_run(tables: ControlTables) 
     evaluated(tables, "b", 3, 3)
     of = PipelineSpec.model_validate({"name": "f", "fleet": {**fleet, **nodes}, "guards": {"max_total_slots": 6}})
     assert share_of(of, tables, NOON) == 3, "six slots for two equal pipelines, one of which could have eight"
+
+
+def test_node_that_a_fleet_may_not_start_yet_counts_as_wanted(tables: ControlTables) -> None:
+    fleet = {"script": "x.py", "checkpoints": "/c", "streams": {"list": ["a", "b", "c"]}}
+    nodes = {"node": {"slots": 2, "capacity": 10}, "nodes": {"min": 1, "max": 4, "start": 2}}
+    of = PipelineSpec.model_validate({"name": "f", "fleet": {**fleet, **nodes}, "guards": {"max_total_slots": 12}})
+    tables.deployments.commit(replace(of.first_deployment(), ingest={"a": 0, "b": 1, "c": 1}), None)
+    evaluated(tables, "b", 8, wanted=8)
+    assert share_of(spec("b", 12), tables, NOON) == 8
+    seen = replace(signals(app_signals(2, 10.0, None, app="node0")), pipeline="f", app_bounds=of.bounds_by_app(NOON))
+    moves = (Change("node2", "ingest", 1, 2, stream="c"), Change("node1", "ingest", 1, -1, stream="gone"))
+    vetoed = Decision("f-1", "f", NOON, Action.VETO, "quota", "", proposals=(Proposal("drfm", moves, "", ""),))
+    tables.decisions.record(replace(vetoed, signals=seen, cursor_version=1, cursor_until=NOON, base_version=1))
+    assert share_of(of, tables, NOON) == 6 == share_of(spec("b", 12), tables, NOON)
+    advised = replace(vetoed, decision_id="f-2", time=NOON + timedelta(minutes=1), action=Action.ADVISE)
+    tables.decisions.record(replace(advised, signals=seen, cursor_version=1, cursor_until=NOON, base_version=1))
+    assert share_of(spec("b", 12), tables, NOON) == 8
