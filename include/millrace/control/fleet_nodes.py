@@ -26,8 +26,9 @@ def down_nodes(
     """Return the nodes of a fleet that must get no stream, by name.
 
     A node that has to run is down if it has not reported for ``ready_deadline_s``, which is also how long it may take
-    to start. Another one is down for a while after a start that failed: otherwise a plan would try it again at once.
-    A node that the newest Deployment does not have, because a change of the spec was not taken over, is down too.
+    to start, or for ``period_s``, which is longer than a driver holds its reports back. Another one is down for a while
+    after a start that failed: otherwise a plan would try it again at once. A node that the newest Deployment does not
+    have, because a change of the spec was not taken over, is down too.
 
     Args:
         spec: The fleet.
@@ -38,7 +39,7 @@ def down_nodes(
     current = tables.deployments.latest(spec.name)
     if spec.fleet is None or current is None:
         return ()
-    patience = timedelta(seconds=spec.ready_deadline_s)
+    patience = timedelta(seconds=max(spec.ready_deadline_s, spec.period_s))
     versions = tables.deployments.versions(spec.name, VERSIONS)
     reported = _reported(tables.lake, spec.name, now - patience)
     down = []

@@ -78,6 +78,20 @@ def test_node_is_down_if_it_is_needed_and_silent_for_longer_than_it_may_take_to_
     assert down_nodes(spec, tables, (), moved + PATIENCE / 2) == (), "node2 may still start"
 
 
+def test_node_whose_reports_are_not_due_yet_is_not_down(spec: PipelineSpec, tables: ControlTables) -> None:
+    """Drivers write their reports three times per ``period_s``."""
+    launch(spec, tables)
+    made = tables.deployments.committed_at("ingest", 1)
+    assert made is not None
+    late = made + 100 * PATIENCE
+    for node, ago in (("node0", PATIENCE / 10), ("node1", 5 * PATIENCE)):
+        seen = BatchMetrics("ingest", node, HEARTBEAT, late - ago, 1, 0, 1, 2, 0)
+        tables.lake.append("telemetry/batches", [batch_row(seen)])
+    assert down_nodes(spec, tables, (), late) == ("node1",)
+    rare = spec.model_copy(update={"period_s": 10 * PATIENCE.total_seconds()})
+    assert down_nodes(rare, tables, (), late) == ()
+
+
 def test_streams_leave_a_node_that_has_died_though_no_stream_reports(spec: PipelineSpec, tables: ControlTables) -> None:
     first = launch(spec, tables)
     current = tables.deployments.commit(replace(first, ingest={"a": 0, "b": 0}), first.version)
