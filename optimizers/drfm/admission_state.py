@@ -125,8 +125,10 @@ def take_in(
     node[at], last_seen[at] = state.node, state.last_seen
     here, expected, optimal = at, state.expected, state.optimal
     last = observed.first + len(observed.load) - 1
+    removed = np.array([name in observed.removed for name in observed.streams], dtype=bool)
     for period, load in enumerate(observed.load, observed.first):
         last_seen[(load > 0) | np.isnan(load)] = period
+        last_seen[removed] = NEVER
         node[last_seen <= period - options.quiet] = NEW
         expected = dict(zip(forecast.streams, forecast.expected.tolist(), strict=True))
         if expected:

@@ -23,6 +23,7 @@ class ObservedPeriods:
         rows: Rows that each brought in each period, shape (T, S), >= 0; NaN if it is not known.
         load: Load of each in each period, shape (T, S), >= 0: these rows themselves, or slot-milliseconds.
         waiting: Load that each was behind with at the end, shape (S,), >= 0; None if not measured.
+        removed: Ids of streams that leave at once.
     """
 
     first: int
@@ -31,6 +32,7 @@ class ObservedPeriods:
     rows: Floats
     load: Floats
     waiting: Floats | None = None
+    removed: tuple[str, ...] = ()
 
 
 def first_period(counts: StreamCounts) -> int:
@@ -69,7 +71,7 @@ def new_periods(counts: StreamCounts, streams: Sequence[str], since: int) -> Obs
     waiting = None if counts.waiting is None else np.array([counts.waiting.get(n, 0) for n in names], dtype=float)
     brought = matrix(rows)
     loads = brought if load is rows else matrix(load)
-    return ObservedPeriods(max(first, since), counts.period_s, names, brought, loads, waiting)
+    return ObservedPeriods(max(first, since), counts.period_s, names, brought, loads, waiting, counts.removed)
 
 
 def _check(counts: StreamCounts, period: Ints, index: Ints, rows: Floats, load: Floats) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from millrace.control.fleet_costs import learned_costs
 from millrace.control.fleet_load import in_slots, places, waiting, whole
 from millrace.control.fleet_rows import BATCHES, Bools, FleetRows, Floats, Ints, read_rows, reported_periods
 from millrace.control.profile_signals import span, taken_in
-from millrace.fleet.discovery import Found, discover
+from millrace.fleet.discovery import Found, discover, may_return
 from millrace.fleet.topics import list_topics
 from millrace.lake.control_tables import ControlTables
 from millrace.model.admission import StreamCounts
@@ -58,7 +58,8 @@ def fleet_counts(
     If the spec does not say how many rows a node takes, the slots that they take are added. Every stream that exists
     counts as one row at least, so one without rows keeps its node, and a new one gets a node. In periods in which a
     stream did not report, its rows are None: its batch runs long, it fails, or its node has died. Periods that are
-    :data:`LONGEST` ago are left out.
+    :data:`LONGEST` ago are left out. A stream that is gone may come back, so it only has no rows; one that a person has
+    taken out of the spec is removed.
 
     Args:
         spec: The fleet.
@@ -92,7 +93,9 @@ def fleet_counts(
     found = StreamCounts(version, since, until, period_s, (), (), (), (), fleet=True)
     here = (number >= first) & (number < end)
     cells = stream[here], number[here] - first, came[here]
-    found, exists, heard = _of_all(found, found_streams(spec).streams, rows, cells)
+    exist = found_streams(spec).streams
+    found = replace(found, removed=_removed(spec, tables, exist))
+    found, exists, heard = _of_all(found, exist, rows, cells)
     patience_s = min(spec.ready_deadline_s, LONGEST_WAIT.total_seconds())
     is_early = known is None and now.timestamp() - reported[-1] * period_s < patience_s
     if is_early and exists.any() and np.median(heard[exists]) > found.periods - 1:
@@ -104,6 +107,15 @@ def fleet_counts(
         return None
     late: Mapping[str, int] = {} if costs is None else waiting(found, rows, arrived, costs)
     return replace(in_slots(found, spec, rows, costs, exists & np.isinf(heard)), waiting=late)
+
+
+def _removed(spec: PipelineSpec, tables: ControlTables, exist: Collection[str]) -> tuple[str, ...]:
+    """Return the streams that have a node, do not exist, and are not described by the spec any more."""
+    current = tables.deployments.latest(spec.name)
+    if spec.fleet is None or current is None:
+        return ()
+    source = spec.fleet.streams.source
+    return tuple(sorted(name for name in {*current.ingest} - {*exist} if not may_return(source, name)))
 
 
 def _of_all(

@@ -14,7 +14,17 @@ from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
-from millrace.model.deployment import INGEST, JOIN_FIELDS, LIVE, PARTITION_MAP, PLACEMENT, Change, Deployment, node_name
+from millrace.model.deployment import (
+    INGEST,
+    JOIN_FIELDS,
+    LIVE,
+    NOWHERE,
+    PARTITION_MAP,
+    PLACEMENT,
+    Change,
+    Deployment,
+    node_name,
+)
 from millrace.model.failure import in_sentence, reason
 from millrace.model.placement import DRAINING, PLACEMENT_FIRST
 from millrace.model.signals import AppSignals, Signals
@@ -221,11 +231,14 @@ def _steps(changes: Iterable[Change]) -> list[str]:
     for app, of_join in groupby((c for c in changes if c.field in JOIN_FIELDS), key=lambda c: c.app):
         steps.append(f"{app}: {', '.join(map(_step, of_join))}")
     steps += [f"{c.app}: another map for {c.operator}" for c in changes if c.field == PARTITION_MAP]
-    streams = [c for c in changes if c.field == INGEST]
+    streams = [c for c in changes if c.field == INGEST and c.value != NOWHERE]
+    left = sum(c.field == INGEST and c.value == NOWHERE for c in changes)
     if streams:
         moved = f"{len(streams)} stream{'s' * (len(streams) != 1)}"
         fleet = any(c.app in (node_name(int(c.before)), node_name(int(c.value))) for c in streams)
         steps.append(f"{moved} to other nodes" if fleet else f"{streams[0].app}: {moved} to other ingest tables")
+    if left:
+        steps.append(f"{left} stream{'s' * (left != 1)} removed")
     for app, of_app in groupby((c for c in changes if c.field == PLACEMENT), key=lambda c: c.app):
         number = len(list(of_app))
         steps.append(f"{app}: {PLACEMENT} of {number} state partition{'s' * (number != 1)}")

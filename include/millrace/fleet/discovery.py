@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def discover(source: Mapping[str, Any], base: Path, list_topics: Callable[[], It
     return Found(streams, tuple(map(_printable, (*found.problems, *unnamed))))
 
 
+def may_return(source: Mapping[str, Any], stream: str) -> bool:
+    """Return whether a stream that does not exist now is one that ``fleet.streams`` describes.
+
+    Args:
+        source: As for :func:`discover`, which accepts it.
+        stream: Its name.
+    """
+    ((kind, value),) = source.items()
+    if kind == "topics":
+        return re.fullmatch(value, stream) is not None
+    if kind == "folders":
+        (_, pattern), names = _at_wildcard(Path(value)), Path(stream).parts
+        return "**" in pattern or (len(names) == len(pattern) and all(map(fnmatchcase, names, pattern)))
+    return False
+
+
 def _printable(text: str) -> str:
     """Return a text with the bytes that are not UTF-8, which Python reads as lone surrogates, written out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -96,10 +113,9 @@ def _folders(pattern: str, base: Path) -> Found:
     if "://" in pattern:
         remedy = "List the streams in fleet.streams.list or fleet.streams.file."
         raise MillraceError("fleet.streams.folders", pattern, "folders on this machine", remedy)
-    parts = (base / pattern).parts
-    fixed = next((n for n, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
-    root, streams, problems = Path(*parts[:fixed]), [], []
-    for folder in sorted(root.glob(str(Path(*parts[fixed:])))):
+    root, wild = _at_wildcard(base / pattern)
+    streams, problems = [], []
+    for folder in sorted(root.glob(str(Path(*wild)))):
         name = folder.relative_to(root).as_posix()
         if name.startswith(".") or "/." in name:
             continue
@@ -113,6 +129,13 @@ def _folders(pattern: str, base: Path) -> Found:
         except OSError as error:
             problems.append(f"{folder} cannot be read: {error.strerror or error}.")
     return Found(tuple(sorted(streams)), tuple(problems) or (() if streams else (f"No folder matches {pattern}.",)))
+
+
+def _at_wildcard(pattern: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the part of a pattern that has no wildcard, and the names in the rest of it, at least one."""
+    parts = pattern.parts
+    fixed = next((n for n, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
+    return Path(*parts[:fixed]), parts[fixed:]
 
 
 def _has_data(folder: Path) -> bool:

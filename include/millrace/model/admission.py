@@ -51,6 +51,7 @@ class StreamCounts:
             slot-milliseconds if the unit is slots, > 0. Other streams were on time. None if not measured.
         down: Names of ingest nodes that must get no stream.
         fleet: Whether nodes are drivers of a fleet.
+        removed: Streams of a fleet that its spec no longer describes; they leave at once, whatever they bring.
     """
 
     version: int
@@ -68,6 +69,7 @@ class StreamCounts:
     waiting: Mapping[str, int] | None = None
     down: tuple[str, ...] = ()
     fleet: bool = False
+    removed: tuple[str, ...] = ()
 
     @property
     def periods(self) -> int:

@@ -157,6 +157,6 @@ def test_moves_of_a_fleet_are_told_as_moves_between_nodes(spec: PipelineSpec, ta
     current = launch(spec, tables)
     moved = (Change("node1", "ingest", 0, 1, stream="a"), Change("node0", "ingest", 1, -1, stream="b"))
     proposals = Proposals(current.with_changes(moved), changes=moved)
-    assert explain_change(Action.APPLY, proposals, None, None).startswith("2 streams to other nodes")
+    assert explain_change(Action.APPLY, proposals, None, None).startswith("1 stream to other nodes, 1 stream removed")
     one = Proposals(current, changes=(Change("delays", "ingest", 0, 1, stream="a"),))
     assert explain_change(Action.APPLY, one, None, None).startswith("delays: 1 stream to other ingest tables")

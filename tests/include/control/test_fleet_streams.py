@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from millrace.lake.control_tables import ControlTables
 from millrace.lake.row_codec import batch_row
 from millrace.lake.store import Lake
 from millrace.model.admission import StreamCounts
+from millrace.model.fleet_spec import FleetStreams
 from millrace.model.spec import PipelineSpec
 from millrace.model.telemetry import BatchMetrics
 from millrace.optimizers.conformance.builders import app_signals, signals
@@ -211,6 +213,29 @@ def test_hours_in_which_a_fleet_was_stopped_are_left_out(tmp_path: Path, tables:
     counts = fleet_counts(spec, tables, None, now)
     assert counts is not None and now - counts.since <= LONGEST
     assert [rows(counts)["a", counts.periods - n] for n in (1, 2, 3)] == [100] * 3
+
+
+def test_stream_that_the_spec_no_longer_describes_is_removed_though_it_has_rows(
+    tmp_path: Path, tables: ControlTables
+) -> None:
+    spec = fleet(tmp_path, "a", "b")
+    (tmp_path / "ingest.py").touch()
+    current = launch(spec, tables)
+    assert spec.fleet is not None
+    for number in range(3):
+        for stream in "ab":
+            saw(tables, stream, 2 + 10 * number, 30 * number, number)
+    shutil.rmtree(tmp_path / "in" / "b")
+    narrow = [FleetStreams(folders=f"{tmp_path}/in/a*"), FleetStreams(list=("a",))]
+    for streams, removed in ((spec.fleet.streams, ()), *((streams, ("b",)) for streams in narrow)):
+        edited = spec.model_copy(update={"fleet": spec.fleet.model_copy(update={"streams": streams})})
+        counts = fleet_counts(edited, tables, None, START + timedelta(seconds=23))
+        assert counts is not None and counts.removed == removed
+        optimizer = create("drfm", dict(edited.admission_options or {}), Role.ADMISSION)
+        proposal, memory = optimizer.propose(replace(signals(app_signals(2, 10.0, None)), streams=counts), current, {})
+        assert proposal.admission is not None and proposal.admission.left == removed
+        after = current.with_changes(proposal.changes).ingest
+        assert set(after) == set(memory["streams"]) == {"a", "b"} - {*removed}
 
 
 def test_stream_that_appears_in_a_fleet_without_streams_is_admitted(tmp_path: Path, tables: ControlTables) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.fleet import topics
-from millrace.fleet.discovery import Found, discover
+from millrace.fleet.discovery import Found, discover, may_return
 from millrace.model.errors import MillraceError
 
 
@@ -109,3 +109,22 @@ def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(MillraceError, match="pip install confluent-kafka"):
         topics.list_topics("127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "returns", "stays_away"),
+    [
+        ("folders", "/landing/eu_*", ["eu_1"], ["us_1", "eu_1/x"]),
+        ("folders", "/landing/*/orders", ["eu/orders"], ["orders", "eu/users"]),
+        ("folders", "/landing/**", ["eu/orders", "a"], []),
+        ("folders", "/landing/orders", ["orders"], ["users"]),
+        ("topics", r"cdc\..*", ["cdc.a"], ["a.cdc.b"]),
+        ("list", ["a"], [], ["b"]),
+        ("file", "streams.yaml", [], ["b"]),
+    ],
+)
+def test_stream_that_is_gone_may_return_if_it_is_described(
+    kind: str, value: object, returns: list[str], stays_away: list[str]
+) -> None:
+    names = [*returns, *stays_away]
+    assert [name for name in names if may_return({kind: value}, name)] == returns
