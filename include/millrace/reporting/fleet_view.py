@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -163,8 +163,23 @@ def fleet_view(
         streams=tuple(streams),
         plan=plan_view(planned, deployed),
         moves=recent_moves(versions),
-        problems=(*found.problems, *(report.problem for report in reports.values() if report.problem)),
+        problems=(
+            *found.problems,
+            *(report.problem for report in reports.values() if report.problem),
+            *_shared_sinks(reports.values()),
+        ),
     )
+
+
+def _shared_sinks(reports: Iterable[NodeReport]) -> Iterator[str]:
+    """Yield a sentence for each sink of several streams; a node refuses that, but does not know those of others."""
+    writers: dict[str, set[str]] = {}
+    for status in (status for report in reports for status in report.streams.values() if status.sink is not None):
+        writers.setdefault(status.sink or "", set()).add(status.stream)
+    for sink, streams in sorted(writers.items()):
+        if len(streams) > 1:
+            path = sink.partition(":")[2]
+            yield f"Streams {', '.join(sorted(streams))} write to the same {path}: give each a sink of its own."
 
 
 def load_text(load: float | None, unit: LoadUnit) -> str:

@@ -61,6 +61,16 @@ def test_stream_is_on_its_old_node_until_the_new_one_runs_it() -> None:
     assert (waits.node, waits.moves_to, waits.state) == ("node1", None, "waits for its node")
 
 
+def test_streams_of_different_nodes_that_write_to_one_sink_are_named() -> None:
+    own, shared = "path:/bronze/a", "path:/bronze/all"
+    moves = (*at(Phase.RUNNING, "a", sink=own), *at(Phase.STOPPING, "b", sink=shared))
+    nodes = reports(moves, (*at(Phase.BLOCKED, "b", sink=shared), *at(Phase.RUNNING, "c")))
+    assert fleet_view(deployed(NODES), nodes, NONE, None, None).problems == ()
+    nodes = reports(moves, at(Phase.RUNNING, "c", sink=shared))
+    (problem,) = fleet_view(deployed(NODES), nodes, NONE, None, None).problems
+    assert problem == "Streams b, c write to the same /bronze/all: give each a sink of its own."
+
+
 def test_stream_that_fails_on_its_new_node_fails_while_the_old_one_still_stops_it() -> None:
     nodes = reports(at(Phase.STOPPING, "b"), at(Phase.FAILED, "b", failures=1, error="no table b"))
     moving = stream(fleet_view(deployed({**NODES, "b": 1}), nodes, NONE, None, None), "b")
