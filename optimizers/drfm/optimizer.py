@@ -85,7 +85,8 @@ class Drfm:
         changes = _changes(plan, current) if plan.acts else ()
         if self.policy.sizing and plan.query is not None and plan.merge is not None:
             counted = WorkerCounts(plan.query, plan.merge)
-            changes = (*changes, *worker_changes(counted, self.policy.sizing, signals, current))
+            sized, wanted = worker_changes(counted, self.policy.sizing, signals, current, changes)
+            changes, predicted = (*changes, *sized), predicted | wanted
         proposal = Proposal(INGEST_OPTIMIZER, changes, _reason(plan), explain(plan), predicted, admission=plan)
         return proposal, memories.write(state, counts.period_s, counts.unit)
 

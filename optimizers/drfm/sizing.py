@@ -27,6 +27,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from millrace.model.decision import SLOTS_WANTED
 from millrace.model.deployment import SLOTS, Change, Deployment
 from millrace.model.signals import Signals
 from millrace.optimizers.api import FromList, MillraceError, Options
@@ -102,21 +103,32 @@ class WorkerCosts(Options):
         return WorkerCounts(query, merge)
 
 
-def worker_changes(counts: WorkerCounts, costs: WorkerCosts, signals: Signals, current: Deployment) -> list[Change]:
-    """Return the changes that give the apps behind the ingest nodes their workers, within the apps' bounds.
+def worker_changes(
+    counts: WorkerCounts, costs: WorkerCosts, signals: Signals, current: Deployment, moves: tuple[Change, ...] = ()
+) -> tuple[list[Change], dict[str, float]]:
+    """Return the changes that give the apps behind the ingest nodes their workers, and what was wanted.
+
+    They stay within the apps' bounds, and within the budget, of which nodes that run after the moves get theirs first.
 
     Args:
         counts: The workers that the next period needs.
         costs: Names the apps.
-        signals: Has the apps' bounds.
+        signals: Has the apps' bounds, and the budget.
         current: The Deployment that runs.
+        moves: Changes of the streams' nodes.
     """
-    changes = []
+    changes, wanted, content = list[Change](), dict[str, float](), current.with_changes(moves)
+    most = math.inf if signals.budget is None else max(signals.budget, current.slots)
     for name, workers in ((costs.query_app, counts.query), (costs.merge_app, counts.merge)):
-        if name is not None and name in current.apps:
-            before, slots = current.apps[name].slots, signals.bounds_of(name).level(workers)
-            changes += [Change(name, SLOTS, before, slots)] if slots != before else []
-    return changes
+        if name is not None and name in content.apps:
+            before, bounds = content.apps[name].slots, signals.bounds_of(name)
+            need = wanted[f"{SLOTS_WANTED}/{name}"] = float(bounds.level(workers))
+            room = min(need, most - (content.slots - before))
+            slots = max((level for level in bounds.levels if level <= room), default=bounds.min_slots)
+            if slots != before:
+                changes.append(Change(name, SLOTS, before, slots))
+                content = content.with_changes((changes[-1],))
+    return changes, wanted
 
 
 def _at_least_one(workers: float) -> int:

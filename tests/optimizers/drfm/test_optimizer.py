@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from millrace.model.codec import from_json, to_json
 from millrace.model.decision import Memory, Proposal
 from millrace.model.deployment import Change
+from millrace.optimizers.conformance.builders import deployment
+from millrace.optimizers.registry import Role, create
 from tests.examples import examples
-from tests.optimizers.drfm.stream_counts import advised, counts, histories
+from tests.optimizers.drfm.stream_counts import advised, counts, histories, look
 
 METHODS = ("horizon", "par", "ari", "ard", "drf", "drfm")
 
@@ -109,6 +112,18 @@ def test_apps_behind_the_nodes_get_the_workers_within_their_bounds() -> None:
     assert proposal.changes == (Change("delays", "slots", 2, 5),)
     proposal, _ = advised(counts({"a": [36000] * 3, "b": [36000] * 3}), capacity=20.0, sizing=sizing)
     assert proposal.changes == (Change("delays", "slots", 2, 8),), "no more than slots.max"
+
+
+def test_apps_behind_the_nodes_get_what_the_budget_leaves() -> None:
+    sizing = {"query_s": 2.0, "query_app": "delays"}
+    told = look(counts({"a": [3600] * 3, "b": [3600] * 3}))
+    optimizer = create("drfm", {"capacity": 2.0, "sizing": sizing}, Role.ADMISSION)
+    (app,) = deployment(2).apps.values()
+    current = replace(deployment(2), apps={**deployment(2).apps, "node0": app})
+    for budget, slots in ((None, 5), (6, 4), (4, None), (3, None)):
+        proposal, _ = optimizer.propose(replace(told, budget=budget), current, {})
+        assert [change.value for change in proposal.changes] == [slots] * (slots is not None)
+        assert proposal.predicted["slots_wanted/delays"] == 5, "others that share a quota know"
 
 
 def test_advice_when_metadata_declare_a_rise_then_makes_room_before_it() -> None:
