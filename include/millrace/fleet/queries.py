@@ -14,6 +14,7 @@ from millrace.fleet.locks import StreamLocks
 from millrace.fleet.names import folder_of
 from millrace.fleet.user_function import Prepared, StreamFunction, prepare
 from millrace.model.errors import MillraceError
+from millrace.model.failure import reason
 from millrace.runtime.stop import NOTHING_TO_DO, end_at_boundary, running
 from millrace.runtime.writers import local_folder
 
@@ -118,7 +119,10 @@ class StreamQueries:
         except Exception as error:
             LOG.warning("Stream %s ends without a batch boundary: %s", name, error)
         while running(query):
-            query.stop()
+            try:
+                query.stop()
+            except Exception as error:  # it takes longer than spark.sql.streaming.stopTimeout
+                LOG.warning("Stream %s still runs: %s", name, reason(error))
             time.sleep(POLL_S)
 
     def end_all(self, deadline_s: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from millrace.fleet.assignment import Assignment
 from millrace.fleet.node import Node
-from millrace.fleet.queries import Blocked, NodeSettings, StreamQueries
+from millrace.fleet.queries import Blocked, NodeSettings, StreamQueries, _Run
 from millrace.fleet.status import StreamStatus
 from millrace.fleet.streams import Phase
 from millrace.jobs.fleet_node import settings_of
@@ -70,6 +70,20 @@ def test_start_that_hangs_is_abandoned_when_its_stream_moves_away(
     reported.assigned = Assignment(2)
     reported.until(lambda: reported.streams["a"].abandoned)
     hangs.set()
+
+
+def test_stream_that_does_not_stop_at_once_is_stopped_until_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``spark.sql.streaming.stopTimeout``, ``stop`` raises an error after that time."""
+    query, still = MagicMock(), iter([True, True, False])
+    query.stop.side_effect = [TimeoutError("the query thread did not stop"), None]
+    monkeypatch.setattr("millrace.fleet.queries.end_at_boundary", MagicMock(side_effect=TimeoutError("did not stop")))
+    monkeypatch.setattr("millrace.fleet.queries.running", lambda _: next(still))
+    queries = StreamQueries(MagicMock(), MagicMock(), NodeSettings("s3://bucket/checkpoints", tmp_path))
+    queries._runs["a"] = _Run(MagicMock(), query)
+    queries.end("a", 0.1)
+    assert query.stop.call_count == 2
 
 
 def test_streams_that_move_have_the_deadline_of_their_driver(tmp_path: Path) -> None:
