@@ -202,7 +202,7 @@ class AppDrivers:
             now: Current time (UTC).
         """
         drivers, wanted = self.live(), deployment.wanted(self.app)
-        if wanted is None and deployment.running and self.app in deployment.apps:
+        if wanted is None and deployment.running and self.app in {*deployment.apps, *deployment.entered}:
             return None  # a node of a fleet that is not needed hands its streams over before it ends
         if wanted is None:
             pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)

@@ -9,19 +9,24 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from millrace.drivers import driver_log, failure_history
+from millrace.drivers.app_drivers import AppDrivers
 from millrace.fleet import status
 from millrace.fleet.status import NodeStatus, StreamStatus
 from millrace.fleet.streams import Phase
+from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import this_host
 from millrace.lake.row_codec import app_row
+from millrace.lake.store import Lake
 from millrace.model.decision import Outcome
-from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION
+from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION, Deployment
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.telemetry import AppMetrics
 from millrace.run_folder.driver_records import DriverState
@@ -161,6 +166,20 @@ def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path
     (change,) = plant.reconciler().reconcile()
     assert change.outcome is Outcome.READY
     plant.close()
+
+
+def test_node_that_the_spec_no_longer_has_is_no_problem_until_its_streams_have_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = SimpleNamespace(pid=7)
+    monkeypatch.setattr(AppDrivers, "live", lambda _: [SimpleNamespace(generation=1, processes=[process])])
+    store = DeploymentStore(Lake(tmp_path / "lake"))
+    drivers, now = AppDrivers(tmp_path, NAME, "node1", store), datetime.now(UTC)
+    moves = Deployment(NAME, 2, True, {}, ingest={"a": 0, "b": 1})
+    assert drivers.problem(moves, now) is None
+    told = "node1 was stopped, but its driver still runs (pid 7)."
+    assert drivers.problem(replace(moves, ingest={"a": 0, "b": 0}), now) == told
+    assert drivers.problem(replace(moves, running=False), now) == told
 
 
 def test_detached_driver_is_left_alone_and_adopted_as_it_runs(plant: DoublesPlant) -> None:
