@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.model.deployment import Deployment
 from millrace.model.signals import Signals
+
+OWN = "budget.slots"
+"""Key of a budget that is the pipeline's own; another one is its share of what all pipelines may have."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ def usable_nodes(names: Sequence[str], signals: Signals, current: Deployment) ->
 
     Guards refuse a Deployment with more slots than the budget, unless it has no more than the present one. A plan with
     a node that exceeds them would be refused in every evaluation, and its other moves with it. So nodes that run come
-    first, then others as long as there are slots for them.
+    first, then others as long as there are slots for them. If other pipelines need slots of a common quota, nodes above
+    the pipeline's share are given back, unless no other node is up.
 
     Args:
         names: Names of the ingest tables of a feed, which take no slots, or of the nodes of a fleet.
@@ -48,12 +52,19 @@ def usable_nodes(names: Sequence[str], signals: Signals, current: Deployment) ->
     if signals.budget is None:
         return UsableNodes(tuple(up), running, down)
     always = sum(app.slots for name, app in current.apps.items() if name not in standby)
-    left, withheld = max(signals.budget, current.slots) - always, set[int]()
-    for number in sorted(up, key=lambda number: (names[number] not in current.entered, number)):
-        slots = standby.get(names[number], 0)
-        if slots and slots > left:
-            withheld.add(number)
-        else:
-            left -= slots
-    kept = tuple(number for number in up if number not in withheld)
-    return UsableNodes(kept, running, down, tuple(names[number] for number in sorted(withheld)))
+    slots = {number: standby.get(names[number], 0) for number in up}
+    order = sorted(up, key=lambda number: (names[number] not in current.entered, number))
+    held = max(signals.budget, current.slots)
+    kept = _first(order, slots, (held if signals.budget_key == OWN else signals.budget) - always)
+    kept = kept or _first(order, slots, held - always)
+    return UsableNodes(kept, running, down, tuple(names[number] for number in up if number not in kept))
+
+
+def _first(order: Sequence[int], slots: Mapping[int, int], left: int) -> tuple[int, ...]:
+    """Return the nodes that get slots as long as there are any, ascending; some need none."""
+    kept = []
+    for number in order:
+        if not slots[number] or slots[number] <= left:
+            kept.append(number)
+            left -= slots[number]
+    return tuple(sorted(kept))

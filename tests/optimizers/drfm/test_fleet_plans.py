@@ -300,10 +300,16 @@ def test_nodes_that_always_run_keep_their_streams_and_get_those_of_others(method
     assert nodes({"a": 2, "b": 2, "c": 2}, always=1) == (0, 0, 0)
 
 
-def within(budget: int, loads: Mapping[str, Sequence[float]], ingest: Mapping[str, int], *down: str) -> Proposal:
+def within(
+    budget: int,
+    loads: Mapping[str, Sequence[float]],
+    ingest: Mapping[str, int],
+    *down: str,
+    key: str = "budget.slots",
+) -> Proposal:
     """What is proposed for a fleet of which one node always runs, if its pipeline may have so many slots."""
     optimizer = create("drfm", {"ingest": list(NODES)}, Role.ADMISSION)
-    seen = replace(look(in_slots(loads, down=down)), budget=budget)
+    seen = replace(look(in_slots(loads, down=down)), budget=budget, budget_key=key)
     return optimizer.propose(seen, fleet_of(ingest), {})[0]
 
 
@@ -329,3 +335,15 @@ def test_slots_of_a_dead_node_are_for_the_one_that_takes_its_place() -> None:
     stay = within(2, {"a": [0.2] * 4}, {"a": 0}, "node0")
     assert (stay.reason_code, stay.changes) == ("all_nodes_down", ())
     assert stay.sentence.endswith("as node0 is down, and budget.slots leaves no slots for others")
+
+
+def test_nodes_above_the_share_of_a_quota_are_given_back() -> None:
+    quota, loads = "guards.max_total_slots", {**FULL_NODES, "c": [1.3] * 4}
+    spread = {"a": 0, "b": 1, "c": 2}
+    proposal = within(5, loads, spread, key=quota)
+    plan = plan_of(proposal)
+    assert (plan.withheld, plan.released, set(plan.after)) == (("node2", "node3"), ("node2",), {0, 1})
+    assert "these will lag" in proposal.sentence and "raise guards.max_total_slots" in proposal.sentence
+    assert fleet_of(spread).with_changes(proposal.changes).slots == 4
+    alone = plan_of(within(2, FULL_NODES, {"a": 0, "b": 1}, "node0", key=quota))
+    assert set(alone.after) == {1}, "only node1 is up"
