@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
@@ -37,11 +38,11 @@ def pipelines() -> int:
             spec.mode.value,
             str(spec.bounds_contract(datetime.now(UTC))),
             f"{spec.period_s:g} s",
-            spec.description,
+            Text(spec.description),
         )
     console.print(table, highlight=False)
     for problem in wrong:
-        console.print(str(problem), style="red", highlight=False, soft_wrap=True)
+        console.print(Text(str(problem), "red"), soft_wrap=True)
     return 1 if wrong else 0
 
 

@@ -75,6 +75,16 @@ def test_pipelines_lists_a_spec_with_wrong_options_and_exits_1(home: Path, monke
     assert "odd: tuner.options.rizk: got 1" in result.output
 
 
+def test_pipelines_shows_brackets_as_they_are_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "x.py").write_text("")
+    (home / "good.yaml").write_text('name: good\nscript: x.py\ndescription: "[eu] and [/us]"\n')
+    (home / "bad.yaml").write_text('name: bad\nscript: x.py\nmode: "[/bold] x"\n')
+    monkeypatch.setenv("MILLRACE_PIPELINES", str(home))
+    result = _call("pipelines")
+    assert "[eu] and [/us]" in result.output
+    assert "bad.yaml: mode: got '[/bold] x'" in result.output
+
+
 @pytest.mark.parametrize("args", [("trigger", "nope"), ("pause", "nope"), ("resume", "nope"), ("decisions", "nope")])
 def test_command_for_an_unknown_pipeline_names_the_existing_ones(home: Path, args: tuple[str, ...]) -> None:
     with pytest.raises(MillraceError, match=r"nope.*delays"):
