@@ -38,7 +38,7 @@ def spec_folders() -> list[Path]:
 
 def spec_files() -> list[Path]:
     """Return every spec file in name order, except names that start with an underscore."""
-    found = (file for folder in spec_folders() if _is_folder(folder) for file in folder.glob("[!_]*.y*ml"))
+    found = (file for folder in spec_folders() if not _fault(folder) for file in folder.glob("[!_]*.y*ml"))
     return sorted(found, key=lambda file: file.name)
 
 
@@ -77,15 +77,17 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
 
 
 def load_all() -> tuple[dict[str, PipelineSpec], list[MillraceError]]:
-    """Return the valid specs by name, and a problem for each other spec and each folder that does not exist.
+    """Return the valid specs by name, and a problem for each other spec and each folder that cannot be searched.
 
     An invalid spec never hides a valid one.
     """
     specs: dict[str, PipelineSpec] = {}
     problems = [
-        MillraceError(FOLDERS_VARIABLE, str(folder), "existing folders", "Create it or correct the path.")
+        MillraceError(
+            FOLDERS_VARIABLE, str(folder), "folders with specs", f"It {fault}. Correct the path or the folder."
+        )
         for folder in spec_folders()
-        if not _is_folder(folder)
+        if (fault := _fault(folder))
     ]
     for path in spec_files():
         try:
@@ -117,7 +119,7 @@ def find(name: str) -> PipelineSpec:
         if name in (path.stem, _declared_name(path)):
             load(path)  # raises its problem
     names = ", ".join(sorted(load_all()[0])) or "none yet"
-    folders = ", ".join(str(f) if _is_folder(f) else f"{f} (does not exist)" for f in spec_folders())
+    folders = ", ".join(f"{f} ({fault})" if (fault := _fault(f)) else str(f) for f in spec_folders())
     searched = f"add a spec to a folder that was searched: {folders}" if folders else f"set {FOLDERS_VARIABLE}"
     raise MillraceError("pipeline", name, names, f"Use one of these names, or {searched}.")
 
@@ -128,11 +130,15 @@ def _expanded(folder: str) -> Path:
     return Path(folder)
 
 
-def _is_folder(path: Path) -> bool:
+def _fault(folder: Path) -> str:
+    """Return why a folder cannot be searched; empty if it can. pathlib takes a folder without permission for empty."""
     try:
-        return path.is_dir()
-    except OSError:  # a folder above it may not be opened
-        return False
+        os.scandir(folder).close()
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return ""
 
 
 def _parsed(path: Path, remedy: str) -> dict[str, Any]:

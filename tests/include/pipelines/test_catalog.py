@@ -426,6 +426,24 @@ def test_load_all_when_a_folder_is_missing_then_reads_the_others(
     assert f"{missing} (does not exist), {folder}." in told.value.remedy
 
 
+def test_folder_that_may_not_be_read_is_a_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def closed(path: object) -> object:
+        if path == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    written(folder, GOOD)
+    monkeypatch.setattr(os, "scandir", closed)
+    specs, problems = load_all()
+    assert "orders" not in specs
+    assert [(problem.key, problem.value) for problem in problems] == [(FOLDERS_VARIABLE, str(folder))]
+    with pytest.raises(MillraceError) as told:
+        find("orders")
+    assert f"{folder} (cannot be read: Permission denied)" in told.value.remedy
+
+
 def test_built_in_specs_are_all_valid() -> None:
     specs, problems = load_all()
     assert not problems
