@@ -37,8 +37,8 @@ def spec_folders() -> list[Path]:
 
 
 def spec_files() -> list[Path]:
-    """Return every spec file in name order, except names that start with an underscore."""
-    found = (file for folder in spec_folders() if not _fault(folder) for file in folder.glob("[!_]*.y*ml"))
+    """Return every spec file in name order, except names that start with an underscore or a dot."""
+    found = (file for folder in spec_folders() if not _fault(folder) for file in folder.glob("[!_.]*.y*ml"))
     return sorted(found, key=lambda file: file.name)
 
 

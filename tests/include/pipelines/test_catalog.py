@@ -444,6 +444,14 @@ def test_folder_that_may_not_be_read_is_a_problem(folder: Path, monkeypatch: pyt
     assert f"{folder} (cannot be read: Permission denied)" in told.value.remedy
 
 
+def test_hidden_files_of_editors_are_no_specs(folder: Path) -> None:
+    written(folder, GOOD)
+    (folder / ".#orders.yaml").symlink_to("ada@host.4711:1764550000")  # Emacs, while a file has unsaved changes
+    written(folder, "\x00\x05\x16", "._orders.yaml")  # macOS, on a network drive
+    assert load_all()[1] == []
+    assert find("orders").name == "orders"
+
+
 def test_built_in_specs_are_all_valid() -> None:
     specs, problems = load_all()
     assert not problems
