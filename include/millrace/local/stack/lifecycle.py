@@ -131,11 +131,16 @@ def log_files(home: Home) -> dict[str, Path]:
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """Read the end of a log."""
+    """Read the last lines of a log, each as a whole."""
     with path.open("rb") as log:
-        log.seek(0, os.SEEK_END)
-        log.seek(max(0, log.tell() - 400 * lines))
-        return log.read().decode(errors="replace").splitlines()[-lines:] if lines else []
+        end, length = log.seek(0, os.SEEK_END), 400 * lines
+        while lines:
+            log.seek(max(0, end - length))
+            found = log.read().splitlines()
+            if len(found) > lines or length >= end:
+                return [line.decode(errors="replace") for line in found[-lines:]]
+            length *= 4
+    return []
 
 
 def last_line(path: Path) -> str:
