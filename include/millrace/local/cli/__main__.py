@@ -140,7 +140,7 @@ def _logged(error: Exception) -> str:
     """Write the traceback to a log and return the path of the log as text."""
     log = Home.from_env().logs / "errors.log"
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as out:
             out.write(f"\n{datetime.now(UTC).isoformat()} {' '.join(sys.argv[1:])}\n")
             traceback.print_exception(error, file=out)

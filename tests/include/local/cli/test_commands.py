@@ -59,6 +59,7 @@ def test_unexpected_error_is_one_line_and_a_log(
     assert told.count("\n") == 1
     assert str(home / "logs" / "errors.log") in told
     assert "Traceback" in (home / "logs" / "errors.log").read_text()
+    assert (home / "logs").stat().st_mode & 0o777 == 0o700
 
 
 def test_logs_when_the_name_is_unknown_then_names_the_known_ones(
@@ -70,6 +71,15 @@ def test_logs_when_the_name_is_unknown_then_names_the_known_ones(
     assert "scheduler" in capsys.readouterr().err
     assert cli.main(["logs", "scheduler", "-n", "2"]) == 0
     assert capsys.readouterr().out == "line 98\nline 99\n"
+
+
+def test_logs_shows_long_lines_as_a_whole(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "logs").mkdir()
+    lines = [f"{letter * 5000}é\n" for letter in "abc"]
+    (home / "logs" / "scheduler.log").write_text("".join(lines), encoding="utf-8")
+    for count in (1, 2, 3, 4):
+        assert cli.main(["logs", "scheduler", "-n", str(count)]) == 0
+        assert capsys.readouterr().out == "".join(lines[-count:])
 
 
 def test_logs_shows_the_log_of_a_driver(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
