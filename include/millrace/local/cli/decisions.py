@@ -50,13 +50,13 @@ def _planned(tables: ControlTables, pipeline: str | None, recent: list[Decision]
     """Yield what is planned for more arrival, as the agents carry it out or as only the newest decision shows it."""
     from millrace.model.contingency import describe
 
-    newest = {decision.pipeline: decision.contingencies for decision in recent if decision.contingencies}
+    newest = {decision.pipeline: decision.contingencies for decision in recent}
     for deployment in tables.deployments.all_latest():
         name, plan = deployment.pipeline, deployment.contingencies
         if pipeline in (None, name) and plan is not None:
             yield f"Planned ahead for {name}: {describe(plan.lines)}"
-        elif pipeline in (None, name) and name in newest:
-            yield f"Planned ahead for {name}, but inactive: {describe(newest[name])}"
+        elif pipeline in (None, name) and (lines := newest.get(name)):
+            yield f"Planned ahead for {name}, but inactive: {describe(lines)}"
 
 
 def table(decisions: list[Decision]) -> Table:

@@ -150,6 +150,18 @@ def test_decisions_are_readable_at_100_columns_newest_last(run: Run) -> None:
     assert "01-01 08:00:25" in output
 
 
+def test_decisions_show_no_plan_that_later_ones_do_not_have(run: Run) -> None:
+    run.launch(0, 4, 1)
+    planned = run.evaluate(10, 20, None, "Stay at 1 slot.")
+    lines = (Contingency("delays", 4, 40.0, 2.0),)
+    tables = ControlTables(run.lake)
+    tables.decisions.record(replace(planned, decision_id=f"{planned.decision_id}b", contingencies=lines))
+    inactive = "Planned ahead for delays, but inactive: delays gets 4 slots if more than 40 rows/s arrive."
+    assert inactive in " ".join(_call("decisions", "delays").output.split())
+    run.evaluate(25, 20, None, "Stay at 1 slot.")
+    assert "Planned ahead" not in _call("decisions", "delays").output
+
+
 def test_decisions_end_with_the_plan_for_more_arrival(run: Run, home: Path) -> None:
     run.launch(0, 4, 1)
     run.evaluate(10, 20, None, "Stay at 1 slot.")
