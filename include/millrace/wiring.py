@@ -258,6 +258,13 @@ def has_runner(spec: PipelineSpec) -> bool:
     return bool(os.environ.get(RUNNER_VARIABLE)) and not spec.submit.is_external
 
 
+def airflow_is_elsewhere() -> bool:
+    """Return whether another Airflow than that of ``./millrace up`` evaluates: your own, or docker-compose.yaml's."""
+    from millrace.places import IN_CHECKOUT
+
+    return not IN_CHECKOUT or bool(os.environ.get(RUNNER_VARIABLE))
+
+
 def drivers_here() -> Path | None:
     """Return the run folder of drivers that are processes on this machine; None if a runner owns them."""
     from millrace.environment.home import Home

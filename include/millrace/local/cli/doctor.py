@@ -19,7 +19,7 @@ from millrace.local.doctor import machine, pipelines, stack
 from millrace.local.doctor.finding import Finding, Level, checked, of_error
 from millrace.local.stack import lifecycle
 from millrace.model.errors import MillraceError
-from millrace.wiring import RUNNER_VARIABLE, control_tables, lake
+from millrace.wiring import RUNNER_VARIABLE, airflow_is_elsewhere, control_tables, lake
 
 MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}
 WIDTH = 120
@@ -82,7 +82,7 @@ def _pipelines(home: Home, statuses: Sequence[PipelineStatus]) -> list[Finding]:
     specs, wrong = load_all()
     found = [*pipelines.specs(specs, wrong + problems(specs.values())), *pipelines.connectors(specs)]
     record = lifecycle.status(home)
-    adapted = (record is not None and record.healthy) or bool(os.environ.get(RUNNER_VARIABLE))
+    adapted = (record is not None and record.healthy) or airflow_is_elsewhere()
     for status in statuses:
         name = status.wanted.pipeline
         checks = [partial(pipelines.runs, status, home.logs / "drivers")]

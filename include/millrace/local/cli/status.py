@@ -59,9 +59,13 @@ def status(storage: bool, as_json: bool) -> int:
 
 def stack_status(home: Home) -> Status:
     """Return the state of the stack's services."""
+    from millrace.wiring import airflow_is_elsewhere
+
     record = lifecycle.status(home)
     if record is None:
-        return Status({"running": False, "healthy": False}, "The stack is down. Start it: ./millrace up")
+        here = "The stack is down. Start it: ./millrace up"
+        told = "Airflow does not belong to this home." if airflow_is_elsewhere() else here
+        return Status({"running": False, "healthy": False}, told)
     table = Table("service", "state", "for", "pid", "restarts", title="Stack", title_justify="left", box=None)
     services: dict[str, Any] = {}
     for name, service in record.services.items():

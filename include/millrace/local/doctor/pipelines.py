@@ -16,6 +16,7 @@ from millrace.local.doctor.finding import Finding, of_error, ok, problem, warnin
 from millrace.model.errors import MillraceError
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder.driver_records import app_dir
+from millrace.wiring import airflow_is_elsewhere
 
 SLACK_S = 60.0
 """Time that Airflow may take from an event to a Decision."""
@@ -83,6 +84,8 @@ def evaluated(status: PipelineStatus, spec: PipelineSpec, lake: Lake, now: datet
     patience_s = spec.quality.max_age_s + 2 * spec.period_s + SLACK_S
     if age_s <= late_after_s(read_pace_s(lake, name), patience_s):
         return ok(name, f"Evaluated {age_s:.0f} s ago.")
-    logs = "./millrace logs triggerer, then ./millrace logs scheduler"
-    remedy = f"If it is paused: ./millrace resume {name}. Otherwise read {logs}."
+    resume, logs = f"./millrace resume {name}", "./millrace logs triggerer, then ./millrace logs scheduler"
+    if airflow_is_elsewhere():
+        resume, logs = f"unpause the DAG adapt_{name}", "the logs of Airflow's triggerer and scheduler"
+    remedy = f"If it is paused: {resume}. Otherwise read {logs}."
     return warning(name, f"The last evaluation of {name} was {age_s / 60:.0f} min ago.", remedy)

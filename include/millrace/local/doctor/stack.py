@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from millrace.model.deployment import Deployment
 from millrace.model.master import EMBEDDED, LOCAL, YARN, addresses
 from millrace.run_folder.discovery import find
 from millrace.run_folder.lock import holders
-from millrace.wiring import RUNNER_VARIABLE
+from millrace.wiring import airflow_is_elsewhere
 
 CONNECT_S = 2.0
 
@@ -29,7 +28,7 @@ def services(home: Home, wanted: Sequence[Deployment]) -> Finding:
     record = lifecycle.status(home)
     names = ", ".join(d.pipeline for d in wanted)
     if record is None:
-        if os.environ.get(RUNNER_VARIABLE):
+        if airflow_is_elsewhere():
             return ok("stack", "Airflow and the cluster do not belong to this home.")
         if not wanted:
             return ok("stack", "The stack is down, and no pipeline needs it.")

@@ -102,3 +102,18 @@ def test_circuit_and_old_evaluation_are_warnings(home: Path, run: Run) -> None:
     assert pipelines.evaluated(status, run.spec, run.lake, at(15)).level is Level.OK
     late = pipelines.evaluated(status, run.spec, run.lake, at(15) + timedelta(hours=1))
     assert late.level is Level.WARNING and "resume delays" in late.remedy
+
+
+def test_own_airflow_is_not_told_to_start_a_stack(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.launch(0, 4, 1)
+    run.evaluate(10, 20, None, "Stay.")
+    monkeypatch.setattr("millrace.places.IN_CHECKOUT", False)
+    cli.main(["status"])
+    assert "Airflow does not belong to this home." in capsys.readouterr().out
+    cli.main(["doctor", "--json"])
+    assert (told := _findings(capsys)["stack"])["level"] == Level.OK and "millrace up" not in told["remedy"]
+    (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
+    late = pipelines.evaluated(status, run.spec, run.lake, at(15) + timedelta(hours=1))
+    assert "unpause the DAG adapt_delays" in late.remedy

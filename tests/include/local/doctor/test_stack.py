@@ -58,6 +58,13 @@ def test_stack_that_is_down_matters_only_to_pipelines_that_should_run(home: Home
     assert found.level is Level.WARNING and "./millrace up" in found.remedy
 
 
+def test_installation_in_another_airflow_needs_no_stack(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millrace.places.IN_CHECKOUT", False)
+    assert stack.services(home, _wanted("local")).level is Level.OK
+    _record(home, state="unhealthy")
+    assert stack.services(home, _wanted("local")).level is Level.PROBLEM
+
+
 def test_unhealthy_service_is_named_with_its_log(home: Home) -> None:
     _record(home)
     assert stack.services(home, []).level is Level.OK
