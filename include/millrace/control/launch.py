@@ -50,10 +50,10 @@ def launch(
     Raises:
         Conflict: If other commits kept coming first; try again.
         MillraceError: If slots are out of bounds or exceed what the quota leaves, the app or the version does not
-            exist, both slots and a version are given, or a pipeline that was never launched is to be stopped.
+            exist, slots or a stop are given with a version, or a pipeline that was never launched is to be stopped.
     """
     sized = None if slots is None else spec.app_named(app)
-    _check(sized, slots, roll_back_to)
+    _check(sized, slots, roll_back_to, running)
     forced = {} if sized is None or slots is None else {sized.app: slots}
     quota = spec.guards.max_total_slots
     if roll_back_to is not None:
@@ -159,13 +159,16 @@ def _record(tables: ControlTables, version: Deployment, now: datetime) -> None:
     tables.decisions.record(replace(decision, base_version=version.version - 1, target=version))
 
 
-def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | None) -> None:
+def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | None, running: bool) -> None:
     if sized is not None and slots not in (allowed := sized.bounds_contract(datetime.now(UTC))):
         remedy = f"Choose within the bounds, or widen them in {sized.name}'s spec."
         raise MillraceError("slots", slots, str(allowed), remedy)
     if slots is not None and roll_back_to is not None:
         remedy = "A rollback also restores the slots; leave slots out."
         raise MillraceError("roll_back_to", roll_back_to, "only without slots", remedy)
+    if not running and roll_back_to is not None:
+        remedy = "A rollback also restores whether the pipeline runs; stop it alone, or roll back alone."
+        raise MillraceError("roll_back_to", roll_back_to, "only without a stop", remedy)
 
 
 def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive: bool) -> bool:

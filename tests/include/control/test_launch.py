@@ -144,6 +144,13 @@ def test_launch_when_the_request_is_out_of_range_then_commits_nothing(
     assert DeploymentStore(lake).latest("tiny") == first
 
 
+def test_rollback_that_is_to_stop_the_pipeline_is_refused(lake: Lake) -> None:
+    launch(spec(), ControlTables(lake), author="ada")
+    with pytest.raises(MillraceError) as told:
+        launch(spec(), ControlTables(lake), roll_back_to=1, running=False, author="ada")
+    assert told.value.key == "roll_back_to"
+
+
 def test_launch_to_stop_a_pipeline_never_launched_says_so(lake: Lake) -> None:
     with pytest.raises(MillraceError, match="tiny was never launched"):
         launch(spec(), ControlTables(lake), running=False)
