@@ -117,9 +117,13 @@ def conf_for(what: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _run(dag_id: str, conf: dict[str, Any], wait_s: float | None) -> int:
     from millrace.local.stack.airflow_api import AirflowApi, StillRunningError
+    from millrace.local.stack.lifecycle import started_otherwise
 
-    api, console = AirflowApi.of(Home.from_env()), Console()
+    home = Home.from_env()
+    api, console = AirflowApi.of(home), Console()
     if not api.has_dag(dag_id):
+        if (other := started_otherwise(home)) is not None:
+            raise other
         console.print(f"Airflow has not read the spec yet; waiting up to two minutes for {dag_id}.", highlight=False)
         api.wait_for_dag(dag_id)
     run_id = api.trigger(dag_id, conf)

@@ -47,6 +47,8 @@ def up(wait_s: float) -> None:
     took = f" in {record.healthy_s:.0f} s" if record.healthy_s else ""
     console.print(f"The stack is healthy{took}. Stop it with ./millrace down.", style="green", highlight=False)
     print_addresses(console, home, record)
+    if (other := lifecycle.started_otherwise(home)) is not None:
+        console.print(str(other), style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def migrate_lake() -> None:

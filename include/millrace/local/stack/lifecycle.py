@@ -24,8 +24,8 @@ POLL_S = 0.2
 GIVE_UP_AFTER_RESTARTS = 3
 STOP_S = 60.0
 
-FOLDERS = "MILLRACE_PIPELINES"
-"""Environment variable that names folders of specs."""
+FOLDERS, LAKE = "MILLRACE_PIPELINES", "MILLRACE_LAKE"
+"""Environment variables that name folders of specs, and the lake."""
 Watch = Callable[[StackRecord], None]
 
 
@@ -36,6 +36,20 @@ def status(home: Home) -> StackRecord | None:
         Its record; None if it is down. A record that is not ``running`` belongs to a supervisor that was killed.
     """
     return StackRecord.read(supervisor.record_path(home))
+
+
+def started_otherwise(home: Home) -> MillraceError | None:
+    """Return which variable the running stack was started with another value of; None if there is none."""
+    record = status(home)
+    if record is None or not record.running:
+        return None
+    with suppress(psutil.Error):
+        of_stack, present = psutil.Process(record.supervisor.pid).environ(), environment(home)
+        for name in (FOLDERS, LAKE):
+            if (before := of_stack.get(name, "")) != (now := present.get(name, "")):
+                allowed = f"{before or 'no value'}, with which the stack was started"
+                return MillraceError(name, now, allowed, "To change it, run ./millrace down, then ./millrace up.")
+    return None
 
 
 def up(home: Home, *, until_pid: int | None = None, wait_s: float = 300.0, watch: Watch | None = None) -> StackRecord:

@@ -349,6 +349,16 @@ def test_trigger_waits_for_a_new_dag_and_prints_why_its_run_failed(home: Path, m
     assert "has not read" not in _call("trigger", "delays").output
 
 
+def test_trigger_does_not_wait_for_a_spec_that_the_stack_does_not_look_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = MillraceError("MILLRACE_PIPELINES", "/new", "/old", "To change it, run ./millrace down.")
+    monkeypatch.setattr(AirflowApi, "of", lambda home: Airflow())
+    monkeypatch.setattr("millrace.local.stack.lifecycle.started_otherwise", lambda home: other)
+    with pytest.raises(MillraceError, match="MILLRACE_PIPELINES"):
+        _call("trigger", "delays")
+
+
 def test_trigger_waits_for_as_long_as_the_run_may_take(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
