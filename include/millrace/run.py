@@ -22,8 +22,11 @@ def main(words: list[str]) -> None:
         words: The command line after the program's name.
     """
     options = {"--lake": "", "--period-s": "60"}
-    while len(words) > 1 and words[0] in options:
-        options[words[0]], words = words[1], words[2:]
+    while words and words[0].startswith("-"):
+        name, joined, value = words[0].partition("=")
+        if name not in options:
+            sys.exit(f"millrace: there is no option {name}. {USAGE}")
+        options[name], words = (value, words[1:]) if joined else ("".join(words[1:2]), words[2:])
     if len(words) < 2:
         sys.exit(USAGE)
     try:

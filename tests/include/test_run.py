@@ -21,6 +21,8 @@ def test_missing_script_and_missing_words_are_named() -> None:
         run.main(["--lake", "/lake", "orders", "nowhere.py"])
     with pytest.raises(SystemExit, match="--period-s: got 'often'; allowed: a number of seconds"):
         run.main(["--period-s", "often", "orders", "nowhere.py"])
+    with pytest.raises(SystemExit, match="no option --laek"):
+        run.main(["--laek", "/lake", "orders", "nowhere.py"])
 
 
 def test_lake_and_period_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +33,12 @@ def test_lake_and_period_are_passed_on(tmp_path: Path, monkeypatch: pytest.Monke
     script.write_text("")
     run.main(["--period-s", "20", "--lake", "/lake", "orders", str(script)])
     run.main(["orders", str(script)])
-    assert attached == [("session", "orders", "/lake", 20.0), ("session", "orders", None, 60.0)]
+    run.main(["--lake=s3://a/b=c", "--period-s=5", "orders", str(script)])
+    assert attached == [
+        ("session", "orders", "/lake", 20.0),
+        ("session", "orders", None, 60.0),
+        ("session", "orders", "s3://a/b=c", 5.0),
+    ]
 
 
 def test_script_runs_as_the_main_program_with_its_own_arguments(tmp_path: Path) -> None:
