@@ -117,6 +117,22 @@ def test_compose_env_when_secrets_exist_then_keeps_them(deployed: Path) -> None:
     assert password.read_text().strip() not in ran.output
 
 
+def test_compose_env_when_only_env_is_lost_then_keeps_the_secrets_of_the_database(deployed: Path) -> None:
+    files = {file: file.read_text() for file in (deployed / "var/compose/secrets").iterdir()}
+    user = (deployed / ".env").read_text()
+    (deployed / ".env").unlink()
+    CliRunner().invoke(compose_env, ["--folder", str(deployed)], catch_exceptions=False)
+    assert {file: file.read_text() for file in (deployed / "var/compose/secrets").iterdir()} == files
+    assert (deployed / ".env").read_text() == user
+
+
+def test_compose_env_keeps_settings_that_were_there_first(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MILLRACE_PIPELINES_FOLDER=/srv/pipelines\n")
+    CliRunner().invoke(compose_env, ["--folder", str(tmp_path)], catch_exceptions=False)
+    first, second = (tmp_path / ".env").read_text().splitlines()
+    assert first.startswith("MILLRACE_USER=") and second == "MILLRACE_PIPELINES_FOLDER=/srv/pipelines"
+
+
 def _values(text: str) -> list[str]:
     """Return the secrets in a file: words that would not occur by chance."""
     return [

@@ -30,11 +30,13 @@ RECOVERY = Path("/millrace/spark")
 def compose_env(replace: bool, folder: Path) -> None:
     """Write .env, and the secret files and folders in var/compose that docker-compose.yaml mounts.
 
-    Postgres and Airflow keep the passwords of their first start. If you replace secrets, replace
-    var/compose/postgres too.
+    Keeps other lines of .env, and secrets whose .env was lost. Postgres and Airflow keep the passwords of their first
+    start. If you replace secrets, replace var/compose/postgres too.
     """
-    env = folder / ".env"
-    if env.exists() and not replace:
+    env, files = folder / ".env", secret_files(generate())
+    lines = env.read_text(encoding="utf-8").splitlines() if env.exists() else []
+    own = [line for line in lines if not line.startswith("MILLRACE_USER=")]
+    if len(own) < len(lines) and not replace:
         remedy = (
             "Keep it, or add --replace for new secrets. Postgres accepts them only if you also replace "
             "var/compose/postgres, which deletes its data."
@@ -42,16 +44,15 @@ def compose_env(replace: bool, folder: Path) -> None:
         raise MillraceError(".env", str(env), "a file that does not exist yet", remedy)
     for name in FOLDERS:
         (folder / OWN / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name, content in secret_files(generate()).items():
-        write_atomically(folder / SECRETS / name, content)
+    if replace or not all((folder / SECRETS / name).exists() for name in files):
+        for name, content in files.items():
+            write_atomically(folder / SECRETS / name, content)
     user, group = os.getuid(), os.getgid()
     if user == 0:
         user = group = UNPRIVILEGED
         for path in (folder / OWN, *(folder / OWN).rglob("*")):
             os.chown(path, user, group, follow_symlinks=False)  # jobs may have made links
     (folder / OWN).chmod(0o700)
-    lines = env.read_text(encoding="utf-8").splitlines() if env.exists() else []
-    own = [line for line in lines if not line.startswith("MILLRACE_USER=")]
     write_atomically(env, "\n".join([f"MILLRACE_USER={user}:{group}", *own, ""]))
     click.echo(f"User {ADMIN}, password in {folder / SECRETS / 'admin_password'}. Next: docker compose up --build")
 
