@@ -27,13 +27,13 @@ OWN_KEYS = frozenset({"name", "script", "args", "apps", "fleet"})
 
 
 def spec_folders() -> list[Path]:
-    """Return the folders with specs: those in MILLRACE_PIPELINES, separated by ``:``, and the built-in one.
+    """Return the folders with specs, each once: those in MILLRACE_PIPELINES, separated by ``:``, and the built-in one.
 
     The built-in folder is included in a checkout only. If Millrace is installed into an Airflow, that Airflow shows
     only its own pipelines.
     """
     extra = [_expanded(p) for p in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if p]
-    return [BUILT_IN, *extra] if IN_CHECKOUT else extra
+    return list(dict.fromkeys([BUILT_IN, *extra] if IN_CHECKOUT else extra))
 
 
 def spec_files() -> list[Path]:

@@ -426,6 +426,12 @@ def test_load_all_when_a_folder_is_missing_then_reads_the_others(
     assert f"{missing} (does not exist), {folder}." in told.value.remedy
 
 
+def test_folder_that_is_named_twice_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(folder, GOOD)
+    monkeypatch.setenv(FOLDERS_VARIABLE, f"{folder}{os.pathsep}{folder}/")
+    assert load_all()[1] == []
+
+
 def test_folder_that_may_not_be_read_is_a_problem(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scandir = os.scandir
 
