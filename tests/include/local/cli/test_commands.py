@@ -62,6 +62,19 @@ def test_unexpected_error_is_one_line_and_a_log(
     assert (home / "logs").stat().st_mode & 0o777 == 0o700
 
 
+def test_home_of_another_user_is_told_without_a_traceback(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def closed(_home: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(home / "secrets"))
+
+    monkeypatch.setattr("millrace.local.stack.lifecycle.down", closed)
+    assert cli.main(["down"]) == cli.BAD_INPUT
+    told = capsys.readouterr().err
+    assert f"{home / 'secrets'}: permission denied" in told and "MILLRACE_HOME" in told and told.count("\n") == 1
+    assert not (home / "logs").exists()
+
+
 def test_logs_when_the_name_is_unknown_then_names_the_known_ones(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
