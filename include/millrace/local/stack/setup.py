@@ -59,6 +59,9 @@ def main(args: list[str]) -> int:
     except ProgramFailed as error:
         say(f"millrace: setup failed: {error}\nThe full output is in {LOG}. Run again to continue from here.")
         return 1
+    except OSError as error:  # a clone of another user, or a full disk
+        say(f"millrace: setup failed: {error}. Make {REPO} yours, with free space, and run again.")
+        return 1
     except KeyboardInterrupt:
         say("\nmillrace: setup interrupted. Run again to continue from here.")
         return 130

@@ -198,6 +198,17 @@ def test_command_in_a_fresh_clone_waits_only_for_packages(steps: list[str], comm
     assert steps == ["packages", command] and "JAVA_HOME" not in os.environ
 
 
+def test_clone_of_another_user_is_named_without_a_traceback(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def closed() -> None:
+        raise PermissionError(13, "Permission denied", "/opt/millrace/var/setup.lock")
+
+    monkeypatch.setattr(setup, "_ensure_own_packages", closed)
+    assert setup.main(["status"]) == 1
+    assert "setup failed: [Errno 13] Permission denied: '/opt/millrace/var/setup.lock'" in capsys.readouterr().err
+
+
 def test_explicit_set_up_fetches_everything_and_starts_nothing(steps: list[str]) -> None:
     assert setup.main(["setup", "kafka"]) == 0
     assert steps == ["packages", "java", "Delta", "Kafka", "archive"]
