@@ -6,7 +6,7 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 HOST = "127.0.0.1"
@@ -54,10 +54,18 @@ def choose(usual: dict[str, int] | None = None) -> dict[str, int]:
     return chosen
 
 
+def without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which programs reach this machine directly, whatever proxy the environment names."""
+    named = (environment.get("no_proxy") or environment.get("NO_PROXY") or "").strip()
+    hosts = named if named == "*" else ",".join(filter(None, (named, HOST)))
+    return {"no_proxy": hosts, "NO_PROXY": hosts}
+
+
 TIMEOUT_S = 5.0
 
 Health = Callable[[float], bool]
 """Returns whether a service that was started at a time (Unix seconds) is healthy now."""
+
 
 # ignore proxies from the environment between two processes of this machine
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

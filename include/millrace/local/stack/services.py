@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from millrace.atomic_file import write_atomically
 from millrace.environment import spark_env
 from millrace.environment.home import Home
 from millrace.local.stack import spark_cluster
-from millrace.local.stack.loopback import HOST, answers, heartbeat
+from millrace.local.stack.loopback import HOST, answers, heartbeat, without_proxy
 from millrace.local.stack.secrets import ADMIN, Secrets, password_file
 from millrace.local.stack.service import Service
 from millrace.places import PACKAGE, SOURCES
@@ -47,6 +48,8 @@ def client_env(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[s
         "MLFLOW_TRACKING_PASSWORD": secrets.admin_password,
         "MLFLOW_DISABLE_TELEMETRY": "true",
         spark_env.MASTER_VARIABLE: spark_cluster.master_url(ports),
+        # Airflow's and MLflow's clients would ask a company's proxy for 127.0.0.1
+        **without_proxy(os.environ),
     }
 
 
