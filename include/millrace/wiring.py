@@ -184,7 +184,7 @@ def control_loop(spec: PipelineSpec, secret_of: SecretOf | None = None) -> Contr
     return ControlLoop(
         spec=spec,
         tables=tables,
-        gate=QualityGate(spec, tables, DataDocs(Home.from_env().root / "gx" / spec.name)),
+        gate=QualityGate(spec, tables, DataDocs(Home.from_env().data_docs / spec.name)),
         plant=SparkPlant(spec, tables, reconciler_for(spec, tables, secret_of), utc_now),
         optimizers=optimizers,
         tracker=MlflowTracker(

@@ -54,6 +54,16 @@ class Home:
         return self.root / "reports"
 
     @property
+    def data_docs(self) -> Path:
+        """Results of the quality gate, by pipeline."""
+        return self.root / "gx"
+
+    @property
+    def executors(self) -> Path:
+        """Working folders and output of the embedded cluster's executors."""
+        return self.root / "spark"
+
+    @property
     def secrets(self) -> Path:
         """Generated secrets, readable by the owner only."""
         return self.root / "secrets"
@@ -64,9 +74,9 @@ class Home:
         return self.root / "scratch"
 
     def ensure(self) -> None:
-        """Create every folder for the owner only. Keeps permissions that were opened later, except on secrets."""
-        for folder in (self.lake, self.run, self.logs, self.reports, self.scratch):
+        """Create every folder for the owner only. Keeps permissions of data that were opened later."""
+        for folder in (self.lake, self.run, self.logs, self.reports, self.scratch, self.data_docs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.secrets, self.airflow, self.mlflow):
+        for folder in (self.secrets, self.airflow, self.mlflow, self.executors):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)

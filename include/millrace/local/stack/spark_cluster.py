@@ -96,7 +96,7 @@ def cluster_services(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> 
         health = answers(f"http://{HOST}:{ports[page]}/json/", token)
         return Service(name, (*argv, *listening, *arguments), env, health, after)
 
-    offer = ("--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(home.root / "spark"))
+    offer = ("--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(home.executors))
     return (
         service("spark-master", "master.Master", "spark_master", "--port", str(ports["spark"])),
         service("spark-worker", "worker.Worker", "spark_worker", *offer, master_url(ports), after=("spark-master",)),
