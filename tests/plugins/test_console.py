@@ -28,6 +28,7 @@ from millrace.run_folder import driver_records
 from millrace.run_folder.driver_records import DriverRecord, DriverState
 from millrace.run_folder.process import ProcessId
 from millrace.wiring import LAKE_VARIABLE
+from tests.airflow_home import ROOT
 from tests.include.control.test_partition_loads import run
 from tests.include.reporting.fleets import at, decided, drive, planned
 from tests.include.reporting.test_history import evaluation
@@ -37,6 +38,12 @@ from tests.s3.server import Bucket
 pytestmark = pytest.mark.airflow
 EVIL = "<script>alert('x')</script>"
 NOW = datetime(2013, 1, 1, 12, tzinfo=UTC)
+
+
+def test_airflow_loads_only_the_console_under_a_name_of_its_own() -> None:
+    # a person's modules, such as alerts, may have the others' names
+    ignored = (ROOT / "plugins" / ".airflowignore").read_text(encoding="utf-8").split("\n")
+    assert {file.name for file in (ROOT / "plugins").glob("*.py")} - {*ignored} == {"console.py"}
 
 
 @pytest.fixture(scope="module")
