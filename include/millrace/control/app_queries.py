@@ -127,10 +127,8 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
     of = {query: part.signals for query, part in parts.items()}
     each = list(of.values())
     p = max((signals.parallelism for signals in each if signals.parallelism is not None), default=None)
-    costs = {query: cost for query, signals in of.items() if (cost := _slot_s_per_row(signals)) is not None}
-    read = sum(parts[query].rows for query in costs)
-    mean = sum(parts[query].rows * cost for query, cost in costs.items()) / read if read else None
-    weights = {query: costs[query] / mean if mean and query in costs else 1.0 for query in of}
+    costs, mean = _costs(parts)
+    weights = row_weights(parts)
 
     def total(values: Iterable[float | None]) -> float | None:
         known = [weights[query] * value for query, value in zip(of, values, strict=True) if value is not None]
@@ -181,6 +179,20 @@ def combined(parts: Mapping[str, Part], slots: int) -> AppSignals:
         sinks=tuple(sorted({sink for signals in each for sink in signals.sinks})),
         running_tasks=sum(known) if (known := [s.running_tasks for s in each if s.running_tasks is not None]) else None,
     )
+
+
+def row_weights(parts: Mapping[str, Part]) -> Mapping[str, float]:
+    """Return how many rows of the queries' mix a row of each query counts as, k_q; 1 if a query's cost is unknown."""
+    costs, mean = _costs(parts)
+    return {query: costs[query] / mean if mean and query in costs else 1.0 for query in parts}
+
+
+def _costs(parts: Mapping[str, Part]) -> tuple[Mapping[str, float], float | None]:
+    """Return s_q p_q of each query that it is known of, and s p, their mean over the rows of the history."""
+    of = {query: part.signals for query, part in parts.items()}
+    costs = {query: cost for query, signals in of.items() if (cost := _slot_s_per_row(signals)) is not None}
+    read = sum(parts[query].rows for query in costs)
+    return costs, sum(parts[query].rows * cost for query, cost in costs.items()) / read if read else None
 
 
 def combined_observations(

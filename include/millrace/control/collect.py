@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,6 +15,7 @@ from millrace.control.app_queries import (
     combined,
     combined_observations,
     history_of,
+    row_weights,
     running_queries,
     starts_s,
     undisturbed,
@@ -155,6 +156,7 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     settling = is_settling(history, counted, changes, now, open_at_most_s, _period_s(spec, history.newest))
     deaths = executor_deaths(spec, lake, current, changes, now, history.trigger_s)
     loads = None if spec.placement is None else partition_loads(spec, lake, now, _batch_s(history), history.trigger_s)
+    weights: Mapping[str, float] = {}
     if len(histories) == 1:
         app = _app(
             spec, history, counted, changes, deaths, settling, uneven=unevenness(loads, current, spec.app, slots)
@@ -162,7 +164,7 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     else:
         parts = _parts(spec, histories, healthy_of, changes, deaths, settling)
         app = combined(parts, max(histories, key=lambda one: order_in_app(one.newest)).newest.slots)
-        observations = combined_observations(app, parts, observations)
+        observations, weights = combined_observations(app, parts, observations), row_weights(parts)
     since, until = max(one.since for one in histories), max(one.until for one in histories)
     signals = Signals(
         pipeline=spec.name,
@@ -180,7 +182,7 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
         join=join_signals(spec, lake, history.since, history.until),
         keys=key_samples(spec, lake, reading.cursor.until, since, until),
     )
-    return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time))
+    return Measured(signals, sorted((row for one in histories for row in one.rows), key=lambda row: row.time), weights)
 
 
 def _period_s(spec: PipelineSpec, newest: BatchMetrics) -> float:

@@ -27,6 +27,7 @@ from millrace.model.telemetry import BatchMetrics
 from millrace.optimizers.conformance.builders import app_signals
 from tests.examples import examples
 from tests.include.control.synthetic import START, App
+from tests.include.control.test_app_queries import Query, shared
 
 
 def app(name: str, sources: dict[str, int], sink: str = "") -> AppSignals:
@@ -157,6 +158,43 @@ def test_rows_that_the_consumer_has_not_seen_yet_wait_for_it(tmp_path: Path) -> 
     assert waiting("late", *written, late, *read) - counted == pytest.approx(700, rel=0.1)
     # a position that was read when its batch was planned is older than what ended during the batch
     assert waiting("planned", *written, *planned) - counted == pytest.approx(written[-1].rows_in, rel=0.1)
+
+
+def queries_of(name: str, ends: dict[str, tuple[str, str]]) -> list[BatchMetrics]:
+    """Return rows of an app with a fast query of 1000 rows/s and a slow one of 200 rows/s, four times as much per row.
+
+    Args:
+        name: Name of the app.
+        ends: Source and sink of each query.
+    """
+    fast, slow = Query("fast", 1.0, 0.0005, lambda t: 1000.0), Query("slow", 0.7, 0.002, lambda t: 200.0)
+    rows = [(row, *ends[row.query]) for row in shared([fast, slow], 200)]
+    return [replace(row, app=name, sources={source: row.rows_in}, sink=sink) for row, source, sink in rows]
+
+
+FAST, SLOW = 0.0005 / 0.00075, 0.002 / 0.00075
+"""How many rows of the app a row of each query counts as."""
+
+
+@pytest.mark.parametrize(
+    ("source", "passed"), [("path:/silver", 1000 * FAST + 200 * SLOW), ("kafka:codes", 1000 * FAST)]
+)
+def test_consumer_of_two_queries_is_sized_for_both(tmp_path: Path, source: str, passed: float) -> None:
+    read = queries_of("count", {"fast": ("path:/silver", ""), "slow": (source, "")})
+    seen = signals(lake(tmp_path, *rows_of("clean", "kafka:raw", "path:/silver"), *read))
+    (edge,) = seen.edges
+    assert edge.rows_per_s == pytest.approx(passed, rel=0.05) and edge.taken_rows_per_s == pytest.approx(1000, rel=0.05)
+    assert edge.share == pytest.approx(passed / 1200, abs=0.02)
+    assert seen.apps[1].arrival_rows_per_s == pytest.approx(1000 * FAST + 200 * SLOW, rel=0.05)
+
+
+def test_rows_that_one_query_of_a_producer_passes_on_are_counted_per_row_of_all(tmp_path: Path) -> None:
+    written = queries_of("clean", {"fast": ("kafka:raw", "path:/silver"), "slow": ("kafka:codes", "path:/codes")})
+    seen = signals(lake(tmp_path, *written, *rows_of("count", "path:/silver", "path:/gold")))
+    (edge,) = seen.edges
+    assert seen.apps[0].arrival_rows_per_s == pytest.approx(1200, rel=0.05)
+    assert edge.rows_per_s is not None and edge.taken_rows_per_s is not None
+    assert edge.rows_per_s / edge.taken_rows_per_s == pytest.approx(1000 / 1200, rel=0.1)
 
 
 def test_app_without_telemetry_is_left_out_and_the_others_are_measured(tmp_path: Path) -> None:
