@@ -277,6 +277,9 @@ class PipelineSpec(Strict):
             raise ValueError(f"apps.{name}.{key}: {reason}" if key else f"apps.{name}.{reason}") from None
         if not spec.script:
             raise ValueError(f"apps.{name}.script: needs a script, here or at the top level")
+        if spec.submit.is_external:
+            remedy = "make that app a pipeline of its own, or leave it out"
+            raise ValueError(f"apps.{name}.submit.launcher: Millrace starts the drivers of several apps; {remedy}")
         spec._app = name
         return spec
 

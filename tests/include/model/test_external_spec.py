@@ -35,3 +35,9 @@ def test_attached_pipeline_needs_no_script_and_never_rescales(tmp_path: Path) ->
 def test_what_needs_a_start_is_refused(more: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         PipelineSpec.model_validate({**SPEC, **more})
+
+
+def test_app_of_several_cannot_be_started_by_somebody_else() -> None:
+    apps = {"clean": {"script": "a.py"}, "count": {"script": "b.py", "submit": {"launcher": "external"}}}
+    with pytest.raises(ValidationError, match="apps.count.submit.launcher: Millrace starts"):
+        PipelineSpec.model_validate({"name": "p", "apps": apps})
