@@ -86,6 +86,8 @@ class ControlLoop:
         hold = self._not_running()
         if hold is not None:
             return replace(start, hold=hold)
+        broken = (messages.driver_failed(failure).message for failure in self._broken())
+        start = replace(start, note=" ".join(filter(None, (note, *broken))))
         try:
             return self._collect(start)
         except NotReady as outcome:
@@ -197,11 +199,14 @@ class ControlLoop:
             raise NotReady(messages.detached(self.spec.name).message)
         if not current.sizeable:
             return messages.stopped(self.spec.name)
-        broken = self.tables.reconfigurations.broken(current)
-        nodes = () if self.spec.fleet is None else self.spec.fleet.node_names
-        if {node for node in nodes if current.wanted(node)} - {failure.app for failure in broken}:
-            broken = [failure for failure in broken if failure.app not in nodes]  # their streams go to the others
-        return messages.driver_failed(broken[0]) if broken else None
+        broken = self._broken()
+        others = {app for app in current.apps if current.wanted(app)} - {failure.app for failure in broken}
+        return messages.driver_failed(broken[0]) if broken and not others else None
+
+    def _broken(self) -> Sequence[Reconfiguration]:
+        """Return the last change of each app that has no driver; others of the same pipeline are sized all the same."""
+        current = self.tables.deployments.latest(self.spec.name)
+        return () if current is None else self.tables.reconfigurations.broken(current)
 
     def _lost_driver(self) -> bool:
         """Return whether a driver died recently: one that dies before it reports leaves no telemetry to judge."""

@@ -383,6 +383,20 @@ def test_evaluation_shows_the_exception_of_a_dead_driver(w: World, outcome: Outc
     assert error in decision.sentence
 
 
+def test_app_without_a_driver_does_not_keep_the_others_from_being_sized(w: World) -> None:
+    current = DeploymentStore(w.lake).latest(NAME)
+    assert current is not None
+    DeploymentStore(w.lake).commit(replace(current, apps={**current.apps, "gold": current.apps[NAME]}), 1)
+    failed = Reconfiguration(NAME, "gold", None, "T2", 1, 2, 2, NOON, NOON, None, Outcome.CIRCUIT_OPEN, "no column x")
+    ReconfigurationStore(w.lake).record(failed)
+    decision = evaluate(w)
+    assert decision.action is Action.APPLY, decision.sentence
+    assert "gold does not run: its driver keeps failing: no column x." in decision.sentence
+    other = replace(failed, app=NAME, started=NOON + timedelta(seconds=1))
+    ReconfigurationStore(w.lake).record(other)
+    assert w.loop.observe().hold is not None, "nothing runs"
+
+
 class Broken:
     def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
         raise ZeroDivisionError("no rows at all")
