@@ -111,11 +111,14 @@ def failed_changes(history: Sequence[Reconfiguration]) -> list[Reconfiguration]:
     Args:
         history: Reconfigurations, newest first.
     """
-    return [
-        change
-        for change, later in zip(history, [None, *history], strict=False)
-        if change.outcome in FAILURES and change.from_version != change.to_version and not _fails_as_well(change, later)
-    ]
+    later: dict[str, Reconfiguration] = {}
+    failed = []
+    for change in history:
+        new = change.from_version != change.to_version
+        if change.outcome in FAILURES and new and not _fails_as_well(change, later.get(change.app)):
+            failed.append(change)
+        later[change.app] = change
+    return failed
 
 
 def since_s(now: datetime, time: datetime) -> float:

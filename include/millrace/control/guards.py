@@ -129,11 +129,13 @@ def _touched(current: Deployment, target: Deployment) -> Collection[str]:
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
-    """Return why content that failed is not tried again yet; each failure doubles the wait."""
-    failed = [change for change, content in context.failures if content.apps == target.apps]
-    if not failed:
+    """Return why content of an app that failed is not tried again yet; each failure of the app doubles the wait."""
+    touched = _touched(context.current, target)
+    tried = [change for change, of in context.failures if of.apps.get(change.app) == target.apps.get(change.app)]
+    last = next((change for change in tried if change.app in touched), None)
+    if last is None:
         return None
-    last = failed[0]
+    failed = [change for change in tried if change.app == last.app]
     wait_s = min(BACK_OFF_S * 2.0 ** (len(failed) - 1), LONGEST_BACK_OFF_S)
     elapsed_s = since_s(context.now, last.ended or last.started)
     if elapsed_s >= wait_s:

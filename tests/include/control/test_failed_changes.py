@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from millrace.control.change_results import failed_changes
@@ -38,3 +39,10 @@ def test_failed_changes_exclude_a_driver_that_failed_later() -> None:
 def test_failed_changes_include_each_failure_of_a_version() -> None:
     again, first = change(2, 1, 2, Outcome.CIRCUIT_OPEN), change(1, 1, 2, Outcome.FAILED)
     assert failed_changes([again, first]) == [again, first]
+
+
+def test_failed_changes_include_a_content_after_which_another_app_failed() -> None:
+    failed, other = change(1, 1, 2, Outcome.ROLLED_BACK), replace(change(2, 3, 3, Outcome.FAILED), app="other")
+    assert failed_changes([other, failed]) == [failed]
+    own = change(3, 3, 3, Outcome.FAILED)
+    assert failed_changes([own, other, failed]) == []

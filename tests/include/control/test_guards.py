@@ -157,11 +157,22 @@ def test_finished_pipeline_needs_no_cool_down() -> None:
     assert vetoes(history=[change(1)], limits=GuardsSpec(cool_down_s=60), current=finished) == []
 
 
-def test_each_app_has_its_own_cool_down() -> None:
-    def apps(slots: int, other: int) -> Deployment:
-        of = {"delays": deployment(slots).apps["delays"], "other": deployment(other).apps["delays"]}
-        return replace(deployment(slots), apps=of)
+def apps(slots: int, other: int) -> Deployment:
+    of = {"delays": deployment(slots).apps["delays"], "other": deployment(other).apps["delays"]}
+    return replace(deployment(slots), apps=of)
 
+
+def test_app_backs_off_from_what_failed_whatever_the_others_have_changed_since() -> None:
+    failed = replace(change(60), outcome=Outcome.ROLLED_BACK, error="no memory")
+    context = GuardContext(NOW, apps(2, 3), {}, GuardsSpec(), 9, history=[failed], failures=[(failed, apps(4, 2))])
+
+    def vetoed(target: Deployment) -> bool:
+        return any("these settings failed 60 s ago" in outcome.reason for outcome in judge(context, target))
+
+    assert vetoed(apps(4, 3)) and vetoed(apps(4, 5)) and not vetoed(apps(2, 5)) and not vetoed(apps(3, 3))
+
+
+def test_each_app_has_its_own_cool_down() -> None:
     plain = GuardContext(
         NOW, apps(2, 2), {}, GuardsSpec(), 9, history=[replace(change(1), ended=None, outcome=Outcome.OPEN)]
     )
