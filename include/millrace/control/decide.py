@@ -349,20 +349,31 @@ def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tup
     """Return the proposals to continue with, their trace, and the message on what was left out.
 
     If the guards veto all changes together, some are judged by themselves: a shed ratio must not wait until slots may
-    change, and slots must not wait until a map of keys may.
+    change, slots must not wait until a map of keys may, and an app must not wait until another one may change.
     """
     trace = judge(guards, proposals.content)
     veto = first_veto(trace)
     if veto is None or undoes(proposals.proposals):
         return proposals, trace, ""
-    for fields in APART:
-        part = proposals.limited_to(fields, guards.current)
+    apart = [proposals.limited_to(fields, guards.current) for fields in APART]
+    for part in (*apart, proposals.of_apps(_free(proposals, guards), guards.current)):
         if part.changes and part.changes != proposals.changes:
             of_part = judge(guards, part.content)
             if first_veto(of_part) is None:
                 left_out = [change for change in proposals.changes if change not in part.changes]
                 return part, of_part, messages.put_off(left_out, veto)
     return proposals, trace, ""
+
+
+def _free(proposals: Proposals, guards: GuardContext) -> set[str]:
+    """Return the apps whose own changes no guard vetoes; no app gives slots away that another may not take now."""
+    apps = {change.app for change in proposals.changes}
+    if len(apps) < 2 or any(change.field in LIVE for change in proposals.changes):
+        return set()
+    shared = guards.signals is not None and guards.signals.budget is not None
+    smaller = {c.app for c in proposals.changes if shared and c.field == SLOTS and c.value < c.before}
+    contents = {app: proposals.of_apps({app}, guards.current).content for app in apps - smaller}
+    return {app for app, content in contents.items() if first_veto(judge(guards, content)) is None}
 
 
 def _asked_before(questions: Sequence[Question], newest: Deployment, content: Deployment) -> Hold | None:

@@ -91,6 +91,10 @@ class Proposals:
         """Return these with only the changes of some fields, to be made on ``current``."""
         return self._only([change for change in self.changes if change.field in fields], current)
 
+    def of_apps(self, apps: Collection[str], current: Deployment) -> Proposals:
+        """Return these with only the changes of some apps, to be made on ``current``."""
+        return self._only([change for change in self.changes if change.app in apps], current)
+
     @property
     def placed_first(self) -> bool:
         """Whether the tuner added no slots because partitions move."""

@@ -116,6 +116,32 @@ def test_advice_on_an_app_that_is_not_deployed_changes_nothing() -> None:
     assert decided(observation(signals=replace(SIGNALS, apps=(resting,))), given).action is Action.ADVISE
 
 
+class Joint:
+    """Wants other slots for two apps at once."""
+
+    def __init__(self, **wanted: int) -> None:
+        self.wanted = wanted
+
+    def propose(self, signals: Signals, current: Deployment, memory: Memory) -> tuple[Proposal, Memory]:
+        changes = tuple(Change(app, "slots", 2, slots) for app, slots in self.wanted.items())
+        return Proposal("flow", changes, "together", "Both need other slots.", {"slots/gold": 4.0}), memory
+
+
+@pytest.mark.parametrize(("gold", "budget", "follows"), [(4, None, True), (4, 9, True), (1, None, True), (1, 9, False)])
+def test_app_does_not_wait_for_another_one_that_may_not_change(gold: int, budget: int | None, follows: bool) -> None:
+    current, signals = deployment(), replace(SIGNALS, budget=budget)
+    current = replace(current, apps={**current.apps, "gold": current.apps[NAME]})
+    going_on = Reconfiguration(NAME, NAME, None, "T2", 1, 1, 1, NOON, None, None, Outcome.OPEN)
+    judged = replace(guards(current, (going_on,)), signals=signals)
+    given = context(current, guards=judged, optimizers={"flow": Joint(**{NAME: 4, "gold": gold})})
+    decision = decided(observation(signals=signals), given)
+    assert decision.action is (Action.APPLY if follows else Action.VETO), decision.sentence
+    if follows:
+        assert decision.target is not None
+        assert {name: app.slots for name, app in decision.target.apps.items()} == {NAME: 2, "gold": gold}
+        assert "Not now: delays: slots 2 -> 4 (cool-down: delays: the change that" in decision.sentence
+
+
 def test_forced_change_needs_no_telemetry_and_stores_no_memory() -> None:
     request = Request(forced_slots=5, requested_by="ada")
     decision, memories = decide(observation(signals=None, gate=BAD), context(request=request))
