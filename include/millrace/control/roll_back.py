@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from millrace.control.change_results import THROUGHPUT, dead_drivers, since_s
 from millrace.control.guard_context import GuardContext
 from millrace.control.proposals import VERIFICATION, Proposals
+from millrace.drivers.failure_history import AUTHOR as RECONCILER
 from millrace.model.arrival import ArrivalBasis, arrival_phrase
 from millrace.model.decision import Action, Decision, Outcome, Proposal, Reconfiguration
 from millrace.model.deployment import BATCH_LIMIT, LIVE, PLACEMENT, SLOTS, Change
@@ -125,7 +126,9 @@ def _trial(
     before = [entry for entry in history[at + 1 :] if entry.started > begin]
     own_steps = (step for step in decision.changes if step.app == change.app)
     steps = tuple(step for step in own_steps if step.field not in LIVE or step.field == PLACEMENT)
-    in_force = guards.current.decision_id is not None and all(guards.current.value(s) == s.value for s in steps)
+    # the reconciler restores a single app that failed to start; what else came with it still has to prove itself
+    decided = guards.current.decision_id is not None or guards.current.author == RECONCILER
+    in_force = decided and all(guards.current.value(step) == step.value for step in steps)
     if not steps or not in_force or any(entry.from_version != entry.to_version for entry in after):
         return None
     measured = signals if signals is not None and change.shows_in(signals) else None

@@ -287,8 +287,18 @@ def test_lag_is_the_age_of_waiting_rows_except_those_of_a_restart(changes: dict[
     assert lag_s(replace(APP, **changes)) == expected
 
 
-@pytest.mark.parametrize(("trigger_s", "missed"), [(0.0, True), (60.0, False)])
-def test_lag_goal_of_an_app_is_that_of_its_trigger(trigger_s: float, missed: bool) -> None:
+@pytest.mark.parametrize(
+    ("trigger_s", "made_by", "missed"),
+    [
+        (0.0, {}, True),
+        (60.0, {}, False),
+        (0.0, {"decision_id": None, "author": "reconciler"}, True),  # another app of the version failed
+        (0.0, {"decision_id": None, "author": "ada"}, False),
+    ],
+)
+def test_change_of_one_app_is_judged_by_its_trigger_until_a_person_makes_a_version(
+    trigger_s: float, made_by: dict[str, Any], missed: bool
+) -> None:
     limits = spec_of(submit={"master": "embedded"})
     first = limits.first_deployment()
     step = Change(NAME, "slots", first.apps[NAME].slots, 1)
@@ -303,7 +313,8 @@ def test_lag_goal_of_an_app_is_that_of_its_trigger(trigger_s: float, missed: boo
     decision = Decision("d1", NAME, NOON, Action.APPLY, "over_provisioned", "", before, 1, (proposal,), target=target)
     ended = NOON - timedelta(minutes=3)
     change = Reconfiguration(NAME, NAME, "d1", "T1", 1, 2, 1, ended, ended, 0.0, Outcome.READY)
-    guards = guard_context(limits, replace(target, version=3), NOON, [change], {"d1": decision}, {}, ())
+    newest = replace(target, version=3, **made_by)
+    guards = guard_context(limits, newest, NOON, [change], {"d1": decision}, {}, ())
     proposals = undo(limits.verification, guards, measured(3, 4_000))
     assert (proposals is not None and proposals.proposals[0].reason_code == "lag_goal_missed") == missed
 
