@@ -72,6 +72,9 @@ def _claim(current: Deployment, last: Decision | None) -> Claim:
     wanted = {name: max(current.apps[name].slots, *_wished(last, name)) for name in needed}
     step = _step(map(last.signals.bounds_of, needed))
     need = math.ceil(sum(wanted.values()) / step) * step
+    own = last.signals.budget if last.signals.budget_key != QUOTA else None
+    if own is not None:  # more than its own budget it can never take
+        need = min(need, max(current.slots, own) // step * step)
     least = sum(last.signals.bounds_of(name).min_slots for name in running)
     return Claim(need, last.signals.priority, min(least, need), step)
 

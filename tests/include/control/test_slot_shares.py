@@ -43,6 +43,7 @@ def evaluated(
     bounds: Bounds = WIDE,
     action: Action = Action.HOLD,
     change: int | None = None,
+    budget: int | None = None,
 ) -> None:
     """A pipeline that holds some slots, and wants more: it was cut to its share, or a guard judged its change."""
     first = spec(name).first_deployment()
@@ -55,7 +56,7 @@ def evaluated(
     changes = () if change is None else (Change(name, "slots", slots, change),)
     proposed = (Proposal("flow", changes, "budget", "", predicted=predicted),)
     told = Decision(f"{name}-{minute}", name, time, action, "budget", "", proposals=proposed)
-    seen = replace(seen, pipeline=name, priority=priority)
+    seen = replace(seen, pipeline=name, priority=priority, budget=budget)
     tables.decisions.record(replace(told, signals=seen, cursor_version=1, cursor_until=time, base_version=1))
 
 
@@ -85,6 +86,13 @@ def test_change_that_the_quota_vetoes_is_a_need_of_its_pipeline(tables: ControlT
     assert share_of(spec("b"), tables, NOON) == 18
     evaluated(tables, "a", 1, action=Action.ADVISE, change=6, minute=1)
     assert share_of(spec("b"), tables, NOON) == 20, "only a person may carry it out"
+
+
+def test_slots_that_the_budget_of_another_forbids_are_left_to_it(tables: ControlTables) -> None:
+    evaluated(tables, "b", 4, wanted=20, budget=6)
+    assert share_of(spec("a"), tables, NOON) == 18
+    evaluated(tables, "b", 9, wanted=20, budget=6)
+    assert share_of(spec("a"), tables, NOON) == 15, "it holds them until its next evaluation"
 
 
 def test_shares_follow_the_priorities_and_fill_the_quota(tables: ControlTables) -> None:
