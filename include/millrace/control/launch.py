@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.control.fleet_streams import first_nodes
-from millrace.control.spec_update import described, with_adapted
+from millrace.control.spec_update import described, slots_allowed, with_adapted, within_budget
 from millrace.drivers.quota import check_quota
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import new_decision_id
@@ -49,8 +49,9 @@ def launch(
 
     Raises:
         Conflict: If other commits kept coming first; try again.
-        MillraceError: If slots are out of bounds or exceed what the quota leaves, the app or the version does not
-            exist, slots or a stop are given with a version, or a pipeline that was never launched is to be stopped.
+        MillraceError: If slots are out of bounds or exceed what the budget or the quota leaves, the app or the version
+            does not exist, slots or a stop are given with a version, or a pipeline that was never launched is to be
+            stopped.
     """
     sized = None if slots is None else spec.app_named(app)
     _check(sized, slots, roll_back_to, running)
@@ -66,6 +67,7 @@ def launch(
         wanted = replace(_content(spec, latest, forced, join_workers), running=running, author=author)
         if latest is not None and _is_met(tables, wanted, latest, alive):
             return latest
+        _check_budget(spec, wanted, latest, forced)
         check_quota(wanted, in_use, quota)
         with suppress(Conflict):
             return tables.deployments.commit(wanted, None if latest is None else latest.version, in_use)
@@ -171,6 +173,17 @@ def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | No
         raise MillraceError("roll_back_to", roll_back_to, "only without a stop", remedy)
 
 
+def _check_budget(spec: PipelineSpec, wanted: Deployment, latest: Deployment | None, forced: Mapping[str, int]) -> None:
+    """Refuse a person's slots for one of several apps if the budget does not leave them; others keep theirs."""
+    most, total = slots_allowed(spec, latest), sum(app.slots for app in wanted.apps.values())
+    for app, slots in forced.items():
+        if spec.budget is not None and wanted.running and total > most:
+            allowed = f"at most {most - total + slots}: budget.slots is {spec.budget.slots}"
+            held = ", ".join(f"{name} {other.slots}" for name, other in wanted.apps.items() if name != app)
+            remedy = f"The other apps have {held}: give another one fewer first, or raise budget.slots."
+            raise MillraceError("slots", slots, allowed, remedy)
+
+
 def _is_met(tables: ControlTables, wanted: Deployment, latest: Deployment, alive: bool) -> bool:
     if latest.detached or (latest.running, latest.content) != (wanted.running, wanted.content):
         return False
@@ -189,6 +202,7 @@ def _content(
     kept = {name: bounds.level(before[name].slots) for name, bounds in allowed.items() if name in before}
     slots = {**kept, **forced}
     apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
+    apps = apps if forced else within_budget(spec, apps, latest, datetime.now(UTC))
     if latest is None:
         return replace(first, apps=apps, ingest=first_nodes(spec))
     adapted = with_adapted(first, spec, latest)

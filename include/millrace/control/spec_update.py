@@ -9,9 +9,11 @@ tuner, guards) apply at once anyway, and so does the size of a fleet's nodes, wh
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from millrace.model.codec import to_json
@@ -49,6 +51,33 @@ def with_adapted(first: Deployment, spec: PipelineSpec, before: Deployment) -> D
     return replace(first, join=join, partitioning=before.partitioning if spec.partitioning else {})
 
 
+def within_budget(
+    spec: PipelineSpec, apps: Mapping[str, AppDeployment], before: Deployment | None, now: datetime | None = None
+) -> dict[str, AppDeployment]:
+    """Return apps that fit the pipeline's budget: those with the most slots make room for new ones.
+
+    Args:
+        spec: The pipeline.
+        apps: Its apps with the slots that each would have.
+        before: Its newest Deployment; the new one may have as many slots, even if the budget is lower now.
+        now: The present (UTC); None for the widest bounds of all times.
+    """
+    fitting, bounds, most = dict(apps), spec.bounds_by_app(now), slots_allowed(spec, before)
+    while sum(app.slots for app in fitting.values()) > most:
+        larger = [n for n, app in fitting.items() if app.slots - bounds[n].step >= bounds[n].min_slots]
+        kept = [name for name in larger if before is not None and name in before.apps]
+        if not kept:
+            break
+        name = max(kept, key=lambda name: fitting[name].slots)
+        fitting[name] = replace(fitting[name], slots=fitting[name].slots - bounds[name].step)
+    return fitting
+
+
+def slots_allowed(spec: PipelineSpec, before: Deployment | None) -> float:
+    """Return the most slots that a pipeline's apps may have together: those of its budget, or as many as now."""
+    return math.inf if spec.budget is None else max(spec.budget.slots, 0 if before is None else before.slots)
+
+
 def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     """Return the changes of the spec and its script since ``current`` took them over; None if there are none.
 
@@ -63,7 +92,9 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     adapted = with_adapted(wanted, spec, current)
     if current.source != wanted.source:
         apps, changed = _apps(spec, wanted, current)
-        content = replace(current, apps=apps, join=adapted.join, source=wanted.source)
+        fitting = within_budget(spec, apps, current)
+        changed += [f"{name}: slots" for name, app in fitting.items() if app.slots != apps[name].slots]
+        content = replace(current, apps=fitting, join=adapted.join, source=wanted.source)
     if adapted.partitioning != current.partitioning:
         content = replace(content, partitioning=adapted.partitioning)
         changed.append("partitioning")

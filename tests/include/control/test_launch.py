@@ -199,3 +199,21 @@ def test_pipeline_with_another_set_of_apps_is_launched_with_them(lake: Lake) -> 
     launch(spec(), tables)
     newest = launch(spec(apps={"first": {}, "second": {}}), tables)
     assert (sorted(newest.apps), newest.version) == (["first", "second"], 2)
+
+
+def test_slots_beyond_the_budget_of_several_apps_are_refused(lake: Lake) -> None:
+    several, tables = spec(apps={"first": {}, "second": {}}, budget={"slots": 8}), ControlTables(lake)
+    launch(several, tables)
+    with pytest.raises(MillraceError, match=r"slots: got 6; allowed: at most 5: budget.slots is 8.*second 3"):
+        launch(several, tables, slots=6, app="first")
+    assert launch(several, tables, slots=5, app="first").slots == 8
+    lower = spec(apps={"first": {}, "second": {}}, budget={"slots": 6})
+    assert launch(lower, tables, slots=4, app="first").slots == 7, "fewer than before"
+
+
+def test_new_app_is_launched_within_the_budget(lake: Lake) -> None:
+    tables, budget = ControlTables(lake), {"slots": 10}
+    launch(spec(apps={"first": {}, "second": {}}, budget=budget), tables)
+    launch(spec(apps={"first": {}, "second": {}}, budget=budget), tables, slots=6, app="first")
+    newest = launch(spec(apps={"first": {}, "second": {}, "third": {}}, budget=budget), tables)
+    assert {name: app.slots for name, app in newest.apps.items()} == {"first": 4, "second": 3, "third": 3}

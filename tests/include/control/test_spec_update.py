@@ -208,5 +208,9 @@ def test_app_that_is_added_removed_or_renamed_is_taken_over_and_the_others_stay(
     assert update is not None and set(update.content.apps) == {"clean", "total"}
     assert update.sentence == "The apps (with total) and the apps (without count) changed since version 3 of tiny"
     assert update.content.apps["clean"] == running.apps["clean"]
+    budget = {"slots": 6}
+    added = spec_update(several("clean", "count", "total", budget=budget), running)
+    assert added is not None and added.content.slots == 6 == running.slots, "or the guards would veto it for ever"
+    assert added.sentence == "The apps (with total) and clean: slots changed since version 3 of tiny"
     changed = spec_update(several("clean", "count", memory_mb=2048), running)
     assert changed is not None and changed.sentence.startswith("Clean: memory_mb and count: memory_mb changed")
