@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -168,11 +168,21 @@ class Reconciler:
         return tuple(changes)
 
     def _step_each(self, deployment: Deployment, leave_at_s: float) -> list[StepResult]:
-        """Take the next step of all apps at the same time: one that starts slowly must not keep the others waiting."""
-        apps = [self._app(app, leave_at_s) for app in self._apps(deployment)]
+        """Take the next step of all apps, first of those that are gone: under a new name, one may go on where it was.
+
+        The streams of a fleet's nodes have locks of their own, and move only to nodes that run.
+        """
+        apps = self._apps(deployment)
+        gone = [] if self._spec.fleet is not None else [app for app in apps if app not in deployment.apps]
+        rest = [app for app in apps if app not in gone]
+        return [step for group in (gone, rest) if group for step in self._step_all(group, deployment, leave_at_s)]
+
+    def _step_all(self, names: Sequence[str], deployment: Deployment, leave_at_s: float) -> list[StepResult]:
+        """Take the next step of apps at the same time: one that starts slowly must not keep the others waiting."""
+        apps = [self._app(app, leave_at_s) for app in names]
         if len(apps) == 1:
             return [apps[0].step(deployment)]
-        with ThreadPoolExecutor(max(1, len(apps)), thread_name_prefix="reconcile") as pool:
+        with ThreadPoolExecutor(len(apps), thread_name_prefix="reconcile") as pool:
             return list(pool.map(lambda app: app.step(deployment), apps))
 
     def _apps(self, deployment: Deployment | None) -> list[str]:

@@ -182,6 +182,17 @@ def test_node_that_the_spec_no_longer_has_is_no_problem_until_its_streams_have_m
     assert drivers.problem(replace(moves, running=False), now) == told
 
 
+def test_renamed_app_starts_once_its_former_driver_has_ended(plant: DoublesPlant) -> None:
+    first = plant.deploy()
+    plant.reconciler().reconcile()
+    plant.deployments.commit(replace(first, apps={"renamed": first.apps[NAME]}), 1)
+    changes = {change.app: change for change in plant.reconciler().reconcile()}
+    former, renamed = changes[NAME], changes["renamed"]
+    assert (former.outcome, renamed.outcome) == (Outcome.STOPPED, Outcome.READY)
+    assert former.ended is not None and former.ended <= renamed.started
+    _nothing_lost_or_doubled(plant)
+
+
 def test_detached_driver_is_left_alone_and_adopted_as_it_runs(plant: DoublesPlant) -> None:
     plant.deploy()
     plant.reconciler().reconcile()
