@@ -93,6 +93,8 @@ def collect(spec: PipelineSpec, tables: ControlTables, cursor: Cursor, now: date
     if not each:
         raise silent[0]
     newest = max(app.signals.until for app in each.values())
+    if newest == cursor.until and spec.fleet is None:  # the same rows would count twice
+        raise NotReady(f"{spec.name}: nothing newer than {newest:%H:%M:%S}")
     for name, app in list(each.items()):  # old figures of a silent app must not pass for present ones
         silent_s = (newest - app.signals.until).total_seconds()
         if silent_s > late_after_s(app.signals.trigger_s, spec.quality.max_age_s):

@@ -202,6 +202,19 @@ def test_app_without_telemetry_is_left_out_and_the_others_are_measured(tmp_path:
     assert [a.app for a in signals(tables).apps] == ["count"]
 
 
+def test_rows_are_evaluated_once_although_other_pipelines_report(tmp_path: Path) -> None:
+    tables = lake(tmp_path, *rows_of("clean", "raw", "path:/silver"), *rows_of("count", "path:/silver", "path:/gold"))
+    seen = signals(tables)
+    cursor = Cursor(seen.telemetry_version, seen.until)
+    other = replace(batch("x", 300, 5), pipeline="other")
+    tables.lake.append("telemetry/batches", [batch_row(other)])
+    with pytest.raises(NotReady, match="delays: nothing newer than"):
+        signals(tables, cursor)
+    late = replace(batch("count", 300, 5), pipeline="delays", query="count")
+    tables.lake.append("telemetry/batches", [batch_row(late)])
+    assert signals(tables, cursor).until == late.time
+
+
 def test_app_that_is_silent_for_long_is_not_sized_by_its_old_figures(tmp_path: Path) -> None:
     rows = [*rows_of("clean", "raw", "path:/silver", 60), *rows_of("count", "path:/silver", "path:/gold", 400)]
     seen = signals(lake(tmp_path, *rows))
