@@ -85,6 +85,9 @@ def _healthy(wanted: Deployment, alive: bool, problem: str | None, signals: Sign
     behind = [sentence for sentence in sentences if sentence]
     if behind:
         return Condition("Healthy", Truth.FALSE, "Behind", " ".join(behind))
+    if signals.unmeasured:
+        message = f"{', '.join(signals.unmeasured)}: no measurements lately."
+        return Condition("Healthy", Truth.UNKNOWN, "NotMeasured", message)
     if not sentences or None in sentences:
         return Condition("Healthy", Truth.UNKNOWN, "NotMeasured", "The throughput of an app is not known yet.")
     return Condition("Healthy", Truth.TRUE, "KeepsUp", "Every app keeps up with what arrives.")

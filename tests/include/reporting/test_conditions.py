@@ -43,6 +43,8 @@ def test_health_is_unknown_until_throughput_and_arrival_are_measured() -> None:
     assert states()["Healthy"] == ("Unknown", "NotMeasured")
     assert states(seen=measured(None, 100.0))["Healthy"] == ("Unknown", "NotMeasured")
     assert states(seen=measured(50.0, 100.0), alive=False)["Healthy"] == ("Unknown", "NotMeasured")
+    silent = replace(measured(50.0, 100.0), unmeasured=("gold",))
+    assert states(seen=silent)["Healthy"] == ("Unknown", "NotMeasured"), "one of several apps"
 
 
 def test_pipeline_with_a_problem_is_neither_running_nor_healthy() -> None:
