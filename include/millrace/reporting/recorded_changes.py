@@ -77,9 +77,10 @@ class RecordedChanges:
             if app != before.apps.get(name)
         )
 
-    def last_restart(self, version: int) -> Reconfiguration | None:
-        """Return the replay's own restart that led to a version; None if none did."""
-        return next((c for c in self._own if c.to_version == version and c.ended is not None), None)
+    def last_restart(self, app: str, version: int) -> Reconfiguration | None:
+        """Return an app's last restart of the replay up to a version; None if there was none."""
+        ended = (c for c in self._own if c.app == app and c.ended is not None)
+        return next((c for c in ended if c.to_version is not None and c.to_version <= version), None)
 
 
 def _as_of(change: Reconfiguration, now: datetime) -> Reconfiguration:

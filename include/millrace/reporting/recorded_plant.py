@@ -157,24 +157,27 @@ class RecordedPlant:
 
     def _model(self) -> Signals:
         recorded = _signals(self.recorded)
-        span = self._span(recorded.until)
-        apps = []
+        several, apps = len(recorded.apps) > 1, []
+        settling = False
         for app in recorded.apps:
+            span = self._span(app.app, recorded.until)
             slots = self._deployment.apps[app.app].slots if app.app in self._deployment.apps else app.slots
             waiting = self._waiting.get(app.app, Waiting(app.backlog_rows))
             known = self._throughputs[app.app]
             own, self._waiting[app.app] = modelled(app, slots, waiting, known, recorded.objective, span)
-            apps.append(own)
+            settles = self._settles(own, span)
+            apps.append(replace(own, settling=several and settles))
+            settling = settling or settles
         return replace(
             recorded,
             deployment_version=self._deployment.version,
             apps=tuple(apps),
             observations=self._known or (),
-            settling=any(self._settles(app, span) for app in apps),
+            settling=settling,
         )
 
-    def _span(self, until: datetime) -> Span:
-        restart = self.history.last_restart(self._deployment.version)
+    def _span(self, app: str, until: datetime) -> Span:
+        restart = self.history.last_restart(app, self._deployment.version)
         if restart is None or restart.ended is None:
             return Span(self.span_s)
         begun = restart.started >= self._evaluations[self._index - 1].time

@@ -37,7 +37,8 @@ def test_changes_are_the_replays_own_once_it_has_diverged() -> None:
     changes.add(own)
     assert (made.decision_id, made.from_version, made.to_version, made.downtime_s) == ("d9", 1, 2, 8.0)
     assert changes.known(at(20)) == (made, change(1, 2))
-    assert changes.last_restart(2) == made and changes.last_restart(1) is None
+    assert changes.last_restart(made.app, 2) == made == changes.last_restart(made.app, 3), "another app changed since"
+    assert changes.last_restart(made.app, 1) is changes.last_restart("other", 2) is None
     changes.follow(at(9))
     assert changes.known(at(20)) == (change(10, 12), made, change(1, 2))
 

@@ -77,6 +77,27 @@ def test_evaluation_after_another_decision_is_modelled() -> None:
     assert [o.parallelism for o in third.observations] == [2, 2, 4]
 
 
+def test_app_that_the_replay_restarts_settles_and_the_others_do_not() -> None:
+    def two(number: int, settling: bool = False) -> Decision:
+        one = decision_at(number, 2)
+        assert one.signals is not None
+        (app,) = one.signals.apps
+        both = app, replace(app, app="b", settling=settling)
+        return replace(one, signals=replace(one.signals, apps=both, settling=settling))
+
+    first = replace(deployment(1, 2), apps={name: deployment(1, 2).apps["a"] for name in "ab"})
+    late = two(2, settling=True)
+    assert late.signals is not None
+    quick = replace(late, signals=replace(late.signals, until=NOON + timedelta(seconds=76)))
+    made = RecordedPlant([two(1), quick], {1: first}, ())
+    made.observe(Cursor())
+    made.apply(first.with_changes(TO_FOUR))
+    modelled = made.observe(Cursor())
+    assert made.modelled and [app.settling for app in modelled.apps] == [True, False] and modelled.settling
+    of_a, of_b = modelled.apps
+    assert of_a.healthy_batches < of_a.batches and of_b.healthy_batches == of_b.batches, "only one had a downtime"
+
+
 def test_evaluation_after_a_change_not_followed_is_modelled() -> None:
     made = plant(decision_at(1, 2, action=Action.APPLY, target=deployment(1, 4)), decision_at(2, 4, 2))
     made.observe(Cursor())
