@@ -151,6 +151,8 @@ def _of_app(spec: PipelineSpec, reading: _Reading) -> Measured:
     changes, current = [change for change in reading.changes if change.app == spec.app], reading.current
     if current is None:
         raise NotReady(f"{spec.name}: it has never been launched")
+    if spec.is_one_of_several and spec.app not in current.apps:  # what it ran before must not use up the budget
+        raise NotReady(f"{spec.name}: version {current.version} has no app {spec.app}")
     open_at_most_s = spec.ready_deadline_s + spec.stop_deadline_s
     moved, slots = last_moves(spec, tables, changes, now), history.newest.slots
     healthy_of = [since_moves(healthy(one.rows, changes, open_at_most_s), moved, slots) for one in histories]

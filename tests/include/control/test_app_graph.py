@@ -215,6 +215,17 @@ def test_rows_are_evaluated_once_although_other_pipelines_report(tmp_path: Path)
     assert signals(tables, cursor).until == late.time
 
 
+def test_app_that_a_roll_back_has_removed_is_not_sized(tmp_path: Path) -> None:
+    tables = lake(tmp_path, *rows_of("clean", "raw", "path:/silver"), *rows_of("count", "path:/silver", "path:/gold"))
+    first = SPEC.first_deployment()
+    tables.deployments.commit(replace(first, apps={"clean": first.apps["clean"]}), 1)
+    seen = signals(tables)
+    assert ([a.app for a in seen.apps], seen.unmeasured) == (["clean"], ())
+    tables.deployments.commit(replace(first, apps={"former": first.apps["clean"]}), 2)
+    with pytest.raises(NotReady, match="version 3 has no app clean"):
+        signals(tables)
+
+
 def test_app_that_is_silent_for_long_is_not_sized_by_its_old_figures(tmp_path: Path) -> None:
     rows = [*rows_of("clean", "raw", "path:/silver", 60), *rows_of("count", "path:/silver", "path:/gold", 400)]
     seen = signals(lake(tmp_path, *rows))
