@@ -112,4 +112,4 @@ class ReconfigurationLog:
         return entry
 
     def _entries(self) -> list[Reconfiguration]:
-        return [entry for entry in self.tables.reconfigurations.recent(self.pipeline) if entry.app == self.app]
+        return self.tables.reconfigurations.recent(self.pipeline, app=self.app)

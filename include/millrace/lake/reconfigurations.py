@@ -56,22 +56,26 @@ class ReconfigurationStore:
         rows = self.lake.rows(f"select max(generation) as newest from reconfigurations where {where}", TABLE)  # noqa: S608 - literal()
         return int(rows[0]["newest"] or 0) if rows else 0
 
-    def recent(self, pipeline: str, limit: int = MOST_RECENT, since: datetime | None = None) -> list[Reconfiguration]:
+    def recent(
+        self, pipeline: str, limit: int = MOST_RECENT, since: datetime | None = None, app: str | None = None
+    ) -> list[Reconfiguration]:
         """Return the newest Reconfigurations of a pipeline, newest first, each in its last known state.
 
         Args:
             pipeline: Name of the pipeline.
             limit: Maximum number.
             since: Only those that started at this time or later (UTC); None for all.
+            app: Only those of this app; None for all. Those of the others could crowd them out.
         """
-        # one text for all callers: the lake runs it only if the table has changed
+        of_app = "" if app is None else f"and app = {literal(app)}"
+        # one text for all callers, except of an app: the lake runs it only if the table has changed
         sql = f"""
             select * from (
                 select *, row_number() over (
                     partition by app, started
                     order by ended is not null desc, time desc, achieved <> '{{}}' desc
                 ) as age
-                from reconfigurations where pipeline = {literal(pipeline)}
+                from reconfigurations where pipeline = {literal(pipeline)} {of_app}
             ) where age = 1 order by {NEWEST_FIRST} limit {max(limit, MOST_RECENT)}
         """  # noqa: S608 - values pass through literal()
         rows = [row for row in self.lake.rows(sql, TABLE) if since is None or row["started"] >= since]

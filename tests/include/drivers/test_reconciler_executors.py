@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 
+from millrace.lake.reconfigurations import MOST_RECENT, ReconfigurationStore
 from millrace.model.decision import Outcome
 from millrace.model.deployment import ExecutorSize
 from tests.include.drivers.plant_of_doubles import DoublesPlant
@@ -35,6 +38,17 @@ def test_change_of_executors_leaves_the_driver_running(plant: DoublesPlant) -> N
     assert (record.version, record.slots) == (2, 3)
     assert plant.reconciler().reconcile() == ()
     assert plant.reconciler().problem() is None
+
+
+def test_change_is_on_record_however_often_another_app_has_changed(plant: DoublesPlant) -> None:
+    plant.deploy("elastic", executor=SIZE)
+    (first,) = plant.reconciler().reconcile()
+    for number in range(MOST_RECENT):
+        at = first.started + timedelta(milliseconds=number)
+        ReconfigurationStore(plant.lake).record(replace(first, app="other", to_version=2, started=at))
+    plant.deploy("elastic", slots=3, executor=SIZE)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.tier, change.outcome, change.from_version, change.to_version) == ("T1", Outcome.READY, 1, 2)
 
 
 def test_change_of_executors_and_script_arguments_starts_a_driver(plant: DoublesPlant) -> None:
