@@ -73,30 +73,44 @@ def go_back(
         quota: The spec's ``guards.max_total_slots``.
 
     Returns:
-        Whether the former version exists and has the app. If someone else has committed a version, that version counts.
+        Whether the former version exists and has the app. If someone else has committed a version, that version
+        counts, unless it is the reconciler's own because another app has failed as well.
     """
     former = store.get(current.pipeline, version)
     if former is None or app not in former.apps:
         return False
-    join = former.join and (current.join or former.join)
-    again = replace(
+    with suppress(Conflict):
+        latest = store.latest(current.pipeline)
+        while latest is not None and _has_failed_too(latest, current, app):
+            if restore(store, _with_app_of(former, latest, app, reason), latest, quota) is not None:
+                break
+            latest = store.latest(current.pipeline)
+    return True
+
+
+def _has_failed_too(latest: Deployment, failed: Deployment, app: str) -> bool:
+    """Return whether the newest version is the one that failed, or has the same content of the app."""
+    others_failed = latest.author == AUTHOR and latest.running and latest.apps.get(app) == failed.apps.get(app)
+    return latest.version == failed.version or others_failed
+
+
+def _with_app_of(former: Deployment, latest: Deployment, app: str, reason: str) -> Deployment:
+    join = former.join and (latest.join or former.join)
+    return replace(
         former,
-        apps={**current.apps, app: former.apps[app]},
+        apps={**latest.apps, app: former.apps[app]},
         running=True,
         detached=False,
-        source=current.source,
+        source=latest.source,
         author=AUTHOR,
         decision_id=None,
         reason=reason,
-        ingest=current.ingest,
+        ingest=latest.ingest,
         join=join,
-        partitioning=current.partitioning,
+        partitioning=latest.partitioning,
         contingencies=None,
         origin=None,
     )
-    with suppress(Conflict):
-        restore(store, again, current, quota)
-    return True
 
 
 def _left(pipeline: str, in_use: SlotsInUse, quota: int | None) -> int | None:

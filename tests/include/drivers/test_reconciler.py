@@ -329,6 +329,24 @@ def test_failed_successor_restores_the_last_ready_content(plant: DoublesPlant, b
     _nothing_lost_or_doubled(plant)
 
 
+def test_apps_that_fail_together_are_all_restored_at_once(plant: DoublesPlant) -> None:
+    first = plant.deploy()
+    good = first.apps[NAME]
+    names = ("a", "b", "c")
+    rows = {name: replace(good, args=(f"{good.args[0]}-{name}",)) for name in names}
+    plant.deployments.commit(replace(first, apps=rows), 1)
+    plant.reconciler().reconcile()
+    bad = {name: replace(app, args=(*app.args, "import-error")) for name, app in rows.items()}
+    plant.deployments.commit(replace(first, apps=bad), 2)
+    changes = plant.reconciler().reconcile()
+    assert [(c.outcome, c.to_version) for c in changes if c.outcome is not Outcome.READY] == [
+        (Outcome.ROLLED_BACK, 3)
+    ] * 3
+    latest = plant.deployments.latest(NAME)
+    assert latest is not None and (latest.version, latest.author, latest.apps) == (6, "reconciler", rows)
+    assert len(plant.live()) == 3 and plant.reconciler().problem() is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", FAILURE_STAGES, ids=lambda s: "-".join(s).rsplit(":")[-1])
 def test_reconcile_continues_after_one_killed_mid_roll_back(plant, stage) -> None:
