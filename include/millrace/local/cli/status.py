@@ -16,13 +16,14 @@ from rich.table import Table
 
 from millrace.environment.home import Home
 from millrace.lake.control_tables import ControlTables
+from millrace.lake.reconfigurations import newest_of_each_app
 from millrace.lake.report_problems import ReportProblem
 from millrace.local.cli.status_part import Status
 from millrace.local.cli.storage import storage_status
 from millrace.local.stack import lifecycle
 from millrace.local.stack.services import addresses
 from millrace.model.codec import to_plain
-from millrace.model.decision import Reconfiguration
+from millrace.model.decision import Outcome, Reconfiguration
 from millrace.model.deployment import Deployment
 from millrace.model.signals import Signals
 from millrace.model.spec import PipelineSpec
@@ -127,7 +128,7 @@ class PipelineStatus:
     Attributes:
         wanted: Its newest Deployment.
         drivers: Live drivers, newest first; otherwise the last driver.
-        change: Its newest reconfiguration.
+        change: Its newest reconfiguration; one that is being carried out comes first.
         decision: Time, action and sentence of its newest Decision; None before the first.
         problem: Why the pipeline or one of its queries does not run although it should; None if all is well.
         changed: Changes of its spec and script that were not applied yet; None without changes.
@@ -228,7 +229,8 @@ def _pipeline_status(
     from millrace import wiring
     from millrace.control.spec_update import spec_update
 
-    change = next(iter(tables.reconfigurations.recent(wanted.pipeline, limit=1)), None)
+    of_apps = newest_of_each_app(tables.reconfigurations.recent(wanted.pipeline))
+    change = next((c for c in of_apps if c.outcome is Outcome.OPEN), next(iter(of_apps), None))
     last = tables.decisions.last(wanted.pipeline)
     decision = {"time": last.time, "action": last.action.value, "sentence": last.sentence} if last else None
     drivers = _drivers(tables, run_dir, wanted)

@@ -24,6 +24,7 @@ from millrace.local.cli.status import pipeline_statuses
 from millrace.local.doctor.pipelines import circuit
 from millrace.local.stack.airflow_api import AirflowApi, StillRunningError
 from millrace.model.contingency import Contingency, ContingencyPlan
+from millrace.model.decision import Outcome
 from millrace.model.errors import MillraceError
 from millrace.model.join import JoinSettings
 from millrace.model.query_failure import QueryFailure
@@ -259,6 +260,17 @@ def test_status_of_a_detached_pipeline_says_so_until_it_is_attached(run: Run, ho
     assert "version 3" in _call("attach", "delays").output
     (status,) = pipeline_statuses(ControlTables(run.lake), home / "run" / "drivers")
     assert status.problem is not None
+
+
+def test_status_shows_an_open_change_of_any_app(run: Run, home: Path) -> None:
+    run.launch(0, 4, 1)
+    tables = ControlTables(run.lake)
+    done = replace(tables.reconfigurations.recent("delays", 1)[0], generation=9, to_version=2)
+    for change in (done, replace(done, app="next", generation=1, ended=None, outcome=Outcome.OPEN)):
+        tables.reconfigurations.record(change)
+    (status,) = pipeline_statuses(tables, home / "run" / "drivers")
+    assert status.change is not None and status.change.app == "next"
+    assert {c.type: c.status for c in status.conditions}["Scaling"] == "True"
 
 
 def test_status_of_a_finished_pipeline_says_when(run: Run, home: Path) -> None:
