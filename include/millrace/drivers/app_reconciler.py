@@ -120,18 +120,34 @@ class AppReconciler:
         return StepResult(stopped)
 
     def _finished(self, deployment: Deployment, record: DriverRecord, live: Sequence[LiveDriver]) -> StepResult:
-        """Record that a script finished: nothing runs or holds slots until the next launch."""
+        """Record that all scripts of a pipeline finished: nothing runs or holds slots until the next launch."""
         if (self.clock() - record.since).total_seconds() > self.hand_over.stop_deadline_s:
             self.drivers.end(live, self.hand_over)  # processes that the script left behind
-        if any(driver.alive() for driver in live) or len(deployment.apps) > 1:
+        records = self._all_finished(deployment, record)
+        if any(driver.alive() for driver in live) or records is None:
             return DONE  # it is about to leave; or others of its pipeline run on
-        reason = f"The script finished at {record.since:%Y-%m-%d %H:%M} UTC."
-        finished = replace(deployment, running=False, finished=record.since, author=AUTHOR, reason=reason)
+        since = max(record.since for record in records.values())
+        reason = f"The script finished at {since:%Y-%m-%d %H:%M} UTC."
+        finished = replace(deployment, running=False, finished=since, author=AUTHOR, reason=reason)
         try:
             self.drivers.deployments.commit(replace(finished, decision_id=None), deployment.version)
         except Conflict:
             return StepResult(again=True)
-        return StepResult((self.log.end(self.log.begin(deployment, None, record.version), Outcome.FINISHED),))
+        logs = [(replace(self.log, app=app), record.version) for app, record in records.items()]
+        return StepResult(tuple(log.end(log.begin(deployment, None, before), Outcome.FINISHED) for log, before in logs))
+
+    def _all_finished(self, deployment: Deployment, record: DriverRecord) -> dict[str, DriverRecord] | None:
+        """Return the last record of each app of the pipeline; None if another one has not finished."""
+        records = {self.drivers.app: record}
+        for app in deployment.apps:
+            if app == self.drivers.app or deployment.wanted(app) is None:
+                continue
+            other = replace(self.drivers, app=app, _contents={})
+            last = None if other.live() else other.completed(deployment)
+            if last is None:
+                return None
+            records[app] = last
+        return records
 
     def _keep(
         self, deployment: Deployment, current: LiveDriver, rest: Sequence[LiveDriver], content: str

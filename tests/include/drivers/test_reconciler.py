@@ -456,6 +456,23 @@ def test_completed_batch_script_is_not_run_again(plant: DoublesPlant) -> None:
     assert (again.outcome, again.from_version, again.downtime_s) == (Outcome.READY, None, None)
 
 
+def test_pipeline_of_several_apps_has_finished_once_all_have(plant: DoublesPlant) -> None:
+    first = plant.deploy("batch")
+    batch, rows = first.apps[NAME], str(plant.rows)
+    plant.deployments.commit(replace(first, apps={"a": batch, "b": replace(batch, args=(f"{rows}-b",))}), 1)
+    plant.reconciler().reconcile()
+    plant.until(lambda: len(plant.live()) == 1)
+    assert plant.reconciler().reconcile() == (), "b runs on"
+    plant.deployments.commit(replace(first, apps={"a": batch, "b": replace(batch, args=(f"{rows}-b", "batch"))}), 2)
+    plant.reconciler().reconcile()
+    plant.until(lambda: not plant.live())
+    changes = plant.reconciler().reconcile()
+    assert {(change.app, change.outcome) for change in changes} == {("a", Outcome.FINISHED), ("b", Outcome.FINISHED)}
+    latest = plant.deployments.latest(NAME)
+    assert latest is not None and (latest.state, latest.slots) == ("finished", 0)
+    assert plant.reconciler().reconcile() == () and plant.reconciler().problem() is None
+
+
 @pytest.mark.parametrize("author", [BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY, "reconciler"])
 def test_batch_script_is_not_run_again_after_a_decision_about_its_run(plant: DoublesPlant, author: str) -> None:
     plant.deploy("batch")
