@@ -38,7 +38,7 @@ from millrace.optimizers.conttune.options import FlowOptions
 from millrace.optimizers.conttune.payback import Prospect
 from millrace.optimizers.conttune.placement_first import with_placement
 from millrace.optimizers.conttune.ratios import find_needs, learn_ratios
-from millrace.optimizers.conttune.scaling_step import JobContext, ScalingStep, choose_step
+from millrace.optimizers.conttune.scaling_step import OF_BACKLOG, JobContext, ScalingStep, choose_step
 from millrace.optimizers.conttune.sizing import Sizing, hold_job
 from millrace.optimizers.conttune.state import AppState, OperatorState
 from millrace.optimizers.conttune.surrogate import estimator
@@ -215,7 +215,7 @@ def _carry_out(job: JobContext, step: ScalingStep, until: datetime) -> Sizings:
     for name, context in by_name.items():
         failures = context.state.failures + failed if name in step.small else 0
         insufficient = context.state.insufficient
-        if name in step.small and step.reasons[name] is not Reason.BACKLOG_TO_DRAIN:
+        if name in step.small and step.reasons[name] not in OF_BACKLOG:
             insufficient = max(insufficient, context.now)
         operators[name] = replace(context.state, failures=failures, insufficient=insufficient)
     sizings = [_sizing(by_name[name], step, reason) for name, reason in step.reasons.items()]

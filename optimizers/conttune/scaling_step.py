@@ -18,6 +18,8 @@ from millrace.optimizers.conttune.state import SAME_RATE, AppState
 
 NEWS = 0.01
 """Relative change from which the rate counts as new."""
+OF_BACKLOG = frozenset({Reason.BACKLOG_TO_DRAIN, Reason.DRAINING})
+"""Reasons why a level is too small for rows that wait, not for those that arrive."""
 AT_MAXIMUM = {Reason.BACKLOG_TO_DRAIN: Reason.DRAINING, Reason.BATCH_LIMIT: Reason.BATCH_LIMIT_AT_MAXIMUM}
 """Reason of the hold if more would help but is not allowed, by the reason why the present level is too small."""
 LIFT = 2

@@ -99,3 +99,20 @@ def test_steps_grow_while_they_fail() -> None:
         sizes.append(changes["a"])
     steps = [b - a for a, b in pairwise(sizes)]
     assert steps == [1, 1, 2, 3], sizes
+
+
+def test_size_that_had_to_drain_a_backlog_is_left_once_it_is_gone() -> None:
+    def evaluate(backlog: int, minute: int, memory: Memory) -> tuple[int, Memory]:
+        app = app_signals(8, 100.0, measured(8), backlog_rows=backlog)
+        seen = replace(signals(app, observed(WELL)), until=NOON + timedelta(minutes=minute))
+        proposal, after = create("flow", {}).propose(seen, deployment(8), memory)
+        return target(proposal, 8), after
+
+    start = app_signals(1, 100.0, measured(1), backlog_rows=200_000)
+    _, memory = create("flow", {}).propose(replace(signals(start, observed(WELL)), until=NOON), deployment(1), {})
+    for minute in range(1, 4):
+        wanted, memory = evaluate(200_000 - 60_000 * minute, minute, memory)
+        assert wanted == 8
+    for minute in range(4, 6):
+        wanted, memory = evaluate(0, minute, memory)
+    assert wanted < 8
