@@ -193,7 +193,9 @@ def _step_down(job: JobContext, contexts: Sequence[OperatorContext]) -> ScalingS
             return _stay(contexts, Reason.NO_SAFE_LOWER_LEVEL)
         return _give_back(job) or _stay(contexts, Reason.LEVEL_NOT_PROVEN)
     if freed < least * total:
-        return replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
+        unmeasured = any(c.operator.ability is None for c in contexts)
+        idle = _give_back(job) if unmeasured else None
+        return idle or replace(_stay(contexts, Reason.SLACK_TOO_SMALL), least=least)
     if job.half_old:
         return ScalingStep(dict.fromkeys(lower, Reason.WINDOW_HALF_OLD))
     return _pay(job, contexts, {name: p for name, (_, p) in lower.items()}, least)

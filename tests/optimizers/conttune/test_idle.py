@@ -80,9 +80,18 @@ def test_slots_that_no_smaller_level_has_proven_are_given_back_too() -> None:
     assert outcome(ask_often([nearly_empty(4)] * EVALUATIONS, levels), 4) == (2, "nearly_empty")
 
 
+def silent(slots: int) -> AppSignals:
+    return nearly_empty(slots, 0.0, batches=0, healthy_batches=0, empty_batches=0, busy_ratio=0.0)
+
+
 def test_silent_source_counts_as_idle() -> None:
-    silent = nearly_empty(4, 0.0, batches=0, healthy_batches=0, empty_batches=0, busy_ratio=0.0)
-    assert outcome(ask_often([silent] * EVALUATIONS), 4) == (2, "nearly_empty")
+    assert outcome(ask_often([silent(4)] * EVALUATIONS), 4) == (2, "nearly_empty")
+
+
+def test_slots_are_given_back_although_the_smallest_proven_level_would_free_too_few() -> None:
+    levels = {7: 600.0}
+    assert outcome(ask_often([silent(8)] * (EVALUATIONS - 1), levels, slack=0.2), 8) == (8, "slack_too_small")
+    assert outcome(ask_often([silent(8)] * EVALUATIONS, levels, slack=0.2), 8) == (4, "nearly_empty")
 
 
 @pytest.mark.parametrize(
