@@ -29,14 +29,15 @@ def operators(app: str, history: History, batches: Sequence[BatchMetrics]) -> tu
 def usual_tasks(batches: Sequence[BatchMetrics]) -> int | None:
     """Return the tasks of the heaviest operator; None if unknown, if they differ, or if they may follow the slots."""
     rows: Counter[int] = Counter()
+    ran_on: dict[int, set[int]] = {}
     for batch in batches:
         if batch.rows_in > 0 and (operator := heaviest(batch)) is not None and operator.tasks is not None:
             rows[operator.tasks] += batch.rows_in
+            ran_on.setdefault(operator.tasks, set()).add(batch.slots)
     tasks, most = rows.most_common(1)[0] if rows else (0, 0)
     if not most or most < SAME_TASKS * rows.total():
         return None
-    slots = {batch.slots for batch in batches if batch.rows_in > 0}
-    return tasks if len(slots) > 1 or min(slots) < tasks else None
+    return tasks if len(ran_on[tasks]) > 1 or min(ran_on[tasks]) < tasks else None
 
 
 def lacks_splits(batches: Sequence[BatchMetrics]) -> bool:

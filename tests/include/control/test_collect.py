@@ -178,6 +178,14 @@ def test_tasks_are_known_if_they_do_not_follow_the_slots(tmp_path: Path) -> None
     assert of(collect_from(lake_of(tmp_path / "other", [*before, *app.run(60, 600)]))).tasks is None
 
 
+@pytest.mark.parametrize(("before", "now"), [(2, 8), (8, 2)])
+def test_number_of_tasks_that_follows_the_slots_is_unknown(tmp_path: Path, before: int, now: int) -> None:
+    app = App(slots=before)
+    rows = app.run(5, 600)
+    app.slots = now
+    assert of(collect_from(lake_of(tmp_path, [*rows, *app.run(120, 600)]))).tasks is None
+
+
 def test_collect_does_not_blame_a_restart_for_later_backlog(tmp_path: Path) -> None:
     app = App(slots=2, rows_per_s=1200)
     rows = app.run(60, 300)
