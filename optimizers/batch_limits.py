@@ -76,6 +76,7 @@ class BatchLimits:
         """Propose larger limits, and remember how often they were found to be too small."""
         before = {app: whole(value) for app, value in mapping(memory.get("too_small")).items()}
         found: dict[str, int] = {}
+        seen: dict[str, str] = {}
         changes: list[Change] = []
         sentences: list[str] = []
         predicted: dict[str, float] = {}
@@ -86,16 +87,19 @@ class BatchLimits:
             need = find_need(app, signals.objective)
             if need is None:
                 continue
-            found[app.app] = min(EVALUATIONS, before.get(app.app, 0) + 1)
+            if app.until is not None:
+                seen[app.app] = app.until.isoformat()
+            again = app.app in seen and mapping(memory.get("seen")).get(app.app) == seen[app.app]
+            found[app.app] = min(EVALUATIONS, before.get(app.app, 0) + (not again))
             steps = _steps(app, need)
             acts = _is_tuned(deployed) and found[app.app] >= EVALUATIONS
-            sentences.append(_sentence(app, need, steps, signals.period_s, acts=acts, tuned=_is_tuned(deployed)))
+            sentences.append(_sentence(app, need, steps, signals.period_of(app), acts=acts, tuned=_is_tuned(deployed)))
             if acts:
                 changes += steps
                 predicted[SUSTAINABLE if len(signals.apps) == 1 else f"{SUSTAINABLE}/{app.app}"] = need.then
         reason = "batches_too_small" if found else "batches_suffice"
         proposal = Proposal(NAME, tuple(changes), reason, " ".join(sentences), predicted if changes else {})
-        return proposal, (memory if found == before else {**memory, "too_small": found})
+        return proposal, (memory if found == before else {**memory, "too_small": found, "seen": seen})
 
 
 def find_need(app: AppSignals, objective: Objective) -> Need | None:

@@ -57,6 +57,7 @@ class History:
         too_small: Largest heap that proved too small, MiB.
         pressed: Evaluations in a row with too much garbage collection.
         calm_since: When evaluations with almost no garbage collection began, Unix seconds.
+        measured: End of the last evaluation's period, Unix seconds; one of several apps may have the same again.
     """
 
     size_mb: int = 0
@@ -66,14 +67,15 @@ class History:
     too_small: int = 0
     pressed: int = 0
     calm_since: float = 0.0
+    measured: float = 0.0
 
     @classmethod
     def read(cls, stored: object) -> History:
         """Return the history that an optimizer's Memory contains; unreadable values count as missing."""
         values = mapping(stored)
         names = ("size_mb", "asked_from", "raised_from", "lowered_from", "too_small", "pressed")
-        since = number(values.get("calm_since"), 0.0) or 0.0
-        return cls(**{name: whole(values.get(name)) for name in names}, calm_since=since)
+        since, measured = (number(values.get(name), 0.0) or 0.0 for name in ("calm_since", "measured"))
+        return cls(**{name: whole(values.get(name)) for name in names}, calm_since=since, measured=measured)
 
     def seen(self, gc_ratio: float | None, size_mb: int, now: datetime, max_gc_ratio: float) -> History:
         """Return the history after an evaluation.
@@ -84,11 +86,12 @@ class History:
             now: The end of the period.
             max_gc_ratio: Share that is too much, 0..1.
         """
+        again, self = self.measured == now.timestamp(), replace(self, measured=now.timestamp())
         if self.size_mb not in (0, size_mb):  # some of what was measured is from executors of the former size
             # a change that a guard or a person refused was not tried
             raised = self.asked_from if size_mb == FACTOR * self.asked_from else self.raised_from
             return replace(self, size_mb=size_mb, raised_from=raised, pressed=0, calm_since=0.0)
-        if gc_ratio is None:
+        if gc_ratio is None or again:
             return replace(self, size_mb=size_mb)
         pressed = self.pressed + 1 if gc_ratio > max_gc_ratio else 0
         calm_since = (self.calm_since or now.timestamp()) if gc_ratio <= CALM_GC_RATIO else 0.0
@@ -117,7 +120,7 @@ class ExecutorMemory:
                 continue
             size = deployed.executor.memory_mb
             history = histories.get(app.app, History()).seen(
-                app.gc_ratio, size, signals.until, self.options.max_gc_ratio
+                app.gc_ratio, size, signals.measured_until(app), self.options.max_gc_ratio
             )
             if not found.changes:  # one restart at a time
                 proposal, history = self._of_app(app, size, history, signals.until)

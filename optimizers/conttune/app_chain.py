@@ -53,7 +53,7 @@ def in_chain(signals: Signals, before: Ratios) -> tuple[Sequence[Signals], Ratio
         backlog that it will get from them.
     """
     if len(signals.apps) < 2:
-        return [replace(signals, bounds=signals.bounds_of(app.app)) for app in signals.apps], before
+        return [replace(_period_of(app, signals), bounds=signals.bounds_of(app.app)) for app in signals.apps], before
     job = _job(signals, lambda app: app.arrival_rows_per_s)
     ratios, parts = learn_ratios(job, before), _parts_of_goal(job, signals)
     newest = _job(signals, lambda app: app.arrival_recent_rows_per_s)
@@ -72,9 +72,15 @@ def in_chain(signals: Signals, before: Ratios) -> tuple[Sequence[Signals], Ratio
             app = _fed(app, needs.get(app.app), lately, coming, lump, producers)
         waiting[app.app] = _excess(app, objective)
         bounds = signals.bounds_of(app.app)
-        of_app = replace(signals, apps=(app,), bounds=bounds, app_bounds={}, objective=objective, settling=app.settling)
+        own = _period_of(app, signals)
+        of_app = replace(own, apps=(app,), bounds=bounds, app_bounds={}, objective=objective, settling=app.settling)
         each.append(of_app)
     return each, ratios
+
+
+def _period_of(app: AppSignals, signals: Signals) -> Signals:
+    """Return the signals with the period in which an app was measured."""
+    return replace(signals, since=app.since or signals.since, until=signals.measured_until(app))
 
 
 def _job(signals: Signals, rate: Callable[[AppSignals], float | None]) -> Job:

@@ -74,6 +74,7 @@ class Flow(BaseTuner[FlowOptions]):
             return [hold_job(job, Reason.RATE_UNKNOWN, signals.bounds)], memory
         if self.options.catch_up and app.backlog_rows is None:
             return [hold_job(job, Reason.BACKLOG_UNKNOWN, signals.bounds)], memory
+        is_new = signals.until != state.course.seen  # else another app has reported since the last evaluation
         course = state.course.with_period(app.arrival_rows_per_s, signals.since, signals.until)
         bursts = self._bursts(signals, job, course)
         if bursts is not None:
@@ -81,10 +82,10 @@ class Flow(BaseTuner[FlowOptions]):
         rate_now = self._rate_now(signals, job, state) if bursts is None else bursts.rate
         if rate_now is not None:
             job = at_rate(job, rate_now)
-            if app.arrival_basis is not ArrivalBasis.AT_LEAST:
+            if is_new and app.arrival_basis is not ArrivalBasis.AT_LEAST:
                 state = replace(state, history=state.history.with_rate(rate_now))
         rate = app.arrival_rows_per_s if rate_now is None else rate_now
-        idle = state.idle + 1 if is_idle(app, signals.objective, signals.period_s) else 0
+        idle = state.idle + is_new if is_idle(app, signals.objective, signals.period_s) else 0
         state = replace(state.at_rate(rate), course=course, ratios=learn_ratios(job, state.ratios), idle=idle)
         growth = 0.0 if job.operators[0].id is None else (app.backlog_growth_rows_per_s or 0.0)
         behind = growth > BEHIND * rate

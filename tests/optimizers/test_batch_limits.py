@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from millrace.model.deployment import Change, Deployment
 from millrace.model.objective import Objective
 from millrace.model.signals import AppSignals, Signals
 from millrace.optimizers.batch_limits import MOST, BatchLimits, NoOptions, find_need
-from millrace.optimizers.conformance.builders import APP, app_signals, capacity, deployment, signals
+from millrace.optimizers.conformance.builders import APP, NOON, app_signals, capacity, deployment, signals
 
 OBJECTIVE = Objective()
 FILES = {"maxFilesPerTrigger": 10}
@@ -37,6 +38,13 @@ def propose(
 ) -> tuple[Proposal, Memory]:
     measured: Signals = replace(signals(app, objective=OBJECTIVE), **changes)
     return BatchLimits(NoOptions()).propose(measured, current or tuned(deployment(4)), memory or {})
+
+
+def test_telemetry_that_another_app_has_outrun_counts_once() -> None:
+    first, memory = propose(limited(until=NOON))
+    again, memory = propose(limited(until=NOON), memory=memory)
+    assert first.changes == again.changes == ()
+    assert propose(limited(until=NOON + timedelta(minutes=1)), memory=memory)[0].changes
 
 
 def test_limit_is_raised_at_the_second_evaluation_that_finds_it_too_small() -> None:

@@ -100,6 +100,10 @@ def evaluate(
     return proposal, stored
 
 
+def test_telemetry_that_another_app_has_outrun_counts_once() -> None:
+    assert evaluate([0.4] * 5, with_executors(1024), every_s=0.0)[0].changes == ()
+
+
 def test_much_garbage_collection_in_three_evaluations_raises_memory() -> None:
     proposal, _ = evaluate([0.4, 0.1, 0.4, 0.4], with_executors(1024))
     assert proposal.changes == ()

@@ -71,9 +71,9 @@ def joined(
     observations = dict.fromkeys(observation for signals in each for observation in signals.observations)
     at_newest = {name: _runs(name, current, contents.get(s.deployment_version)) for name, s in by_app.items()}
     apps = tuple(
-        replace(app, settling=signals.settling or not at_newest[name])
-        for name, signals in by_app.items()
-        for app in signals.apps
+        replace(app, settling=s.settling or not at_newest[name], since=s.since, until=s.until)
+        for name, s in by_app.items()
+        for app in s.apps
     )
     weights = {name: app.weights for name, app in measured.items()}
     links = tuple(edges(apps, rows, {name: section.reads for name, section in spec.apps.items()}, weights))

@@ -268,7 +268,7 @@ def _measured(app: AppSignals, proposals: Proposals, signals: Signals) -> str:
     if app.arrival_rows_per_s is not None:
         waiting = f" and {app.backlog_rows:,} wait" if app.backlog_rows else ""
         parts.append(
-            f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', signals.period_s)}{waiting}"
+            f"{arrival_phrase(app.arrival_basis, f'{app.arrival_rows_per_s:,.0f}', signals.period_of(app))}{waiting}"
         )
     if app.capacity is not None:
         can = f"{app.slots} slot{'s' * (app.slots != 1)} can sustain {app.sustainable(signals.objective):,.0f} rows/s"

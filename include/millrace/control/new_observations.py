@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from millrace.control.app_queries import query_operator
 from millrace.lake.control_tables import ControlTables
@@ -14,13 +15,16 @@ def new_observations(signals: Signals) -> tuple[Observation, ...]:
     """Return the throughput that an evaluation measured: one point per app, or per query if the app has several.
 
     A point is new only if healthy batches at its p ran in the period: an idle night repeats nothing, and a settling
-    app is not representative yet. The p is the one that really ran, whatever the slots.
+    app is not representative yet. Nor is it new if the app, one of several, has not reported since it was measured. The
+    p is the one that really ran, whatever the slots.
     """
-    measured: list[tuple[str, AppSignals | QuerySignals]] = []
+    points: list[Observation | None] = []
     for app in signals.settled:
-        measured += [(query_operator(app.app, query.query), query) for query in app.queries] or [(app.app, app)]
-    points = (_point(signals, operator, of) for operator, of in measured)
-    return tuple(p for p in points if p is not None)
+        measured: list[tuple[str, AppSignals | QuerySignals]]
+        measured = [(query_operator(app.app, query.query), query) for query in app.queries] or [(app.app, app)]
+        points += [_point(operator, of, signals.measured_until(app)) for operator, of in measured]
+    known = {(o.operator, o.parallelism, o.time) for o in signals.observations}
+    return tuple(p for p in points if p is not None and (p.operator, p.parallelism, p.time) not in known)
 
 
 def remembered(
@@ -49,7 +53,7 @@ def known_observations(tables: ControlTables, pipeline: str) -> tuple[Observatio
     return remembered(last.signals.observations, last.signals)
 
 
-def _point(signals: Signals, operator: str, app: AppSignals | QuerySignals) -> Observation | None:
+def _point(operator: str, app: AppSignals | QuerySignals, time: datetime) -> Observation | None:
     if app.capacity is None or app.healthy_batches == 0:
         return None
     return Observation(
@@ -58,5 +62,5 @@ def _point(signals: Signals, operator: str, app: AppSignals | QuerySignals) -> O
         throughput=app.capacity.rows_per_s,
         noise=app.capacity.rows_per_s_error,
         batches=app.capacity.batches,
-        time=signals.until,
+        time=time,
     )

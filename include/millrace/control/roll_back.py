@@ -164,7 +164,7 @@ def _lag(trial: Trial) -> Miss | None:
     planned = max(planned, then.arrival_rows_per_s or 0.0)
     if max(arrives, now.arrival_recent_rows_per_s or 0.0) > planned:
         return None
-    arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_s)
+    arrival = arrival_phrase(now.arrival_basis, f"{arrives:,.0f}", signals.period_of(now))
     trigger = ", twice the trigger interval" if goal == 2 * now.trigger_s else ""
     came = f"{arrival}, and rows wait {lag:.0f} s (goal: {goal:g} s{trigger})"
     return Miss("lag_goal_missed", f"{_told(trial)} should have been enough for {planned:,.0f} rows/s, but {came}")

@@ -193,6 +193,9 @@ class AppSignals:
         running_tasks: Tasks of queries in real-time mode, which run all the time; None if no query is in that mode.
         trigger_s: Interval of the query's trigger, seconds; rows wait that long by the script's own choice. 0 if
             batches follow each other as fast as possible, or nothing is known.
+        since: Start of its own period if it is one of several apps (UTC): their triggers may differ. None for that of
+            the signals.
+        until: End of that period, the time of its newest row (UTC): another app may have reported since.
     """
 
     app: str
@@ -232,6 +235,8 @@ class AppSignals:
     first_batch_s: float | None = None
     empty_batches: int = 0
     largest_batch_rows: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
     def sustainable(self, objective: Objective, capacity: Capacity | None = None) -> float | None:
         """Return the sustainable throughput, rows per second: the highest rate at which no row waits too long.
@@ -310,6 +315,14 @@ class Signals:
     unmeasured: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     keys: tuple[KeySample, ...] = ()
+
+    def measured_until(self, app: AppSignals) -> datetime:
+        """Return the time of an app's newest row (UTC); two evaluations with the same one saw the same telemetry."""
+        return app.until or self.until
+
+    def period_of(self, app: AppSignals) -> float:
+        """Return the length of the period in which an app was measured, seconds."""
+        return (self.measured_until(app) - (app.since or self.since)).total_seconds()
 
     def bounds_of(self, app: str) -> Bounds:
         """Return the bounds of an app."""

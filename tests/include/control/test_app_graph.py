@@ -144,6 +144,15 @@ def test_signals_have_every_app_with_its_bounds_edges_and_the_budget(tmp_path: P
     assert (seen.deployment_version, seen.settling) == (1, False)
 
 
+def test_period_of_each_app_is_its_own(tmp_path: Path) -> None:
+    slow = [replace(row, trigger_s=100.0) for row in rows_of("count", "path:/silver", "path:/gold", 150)]
+    seen = signals(lake(tmp_path, *rows_of("clean", "kafka:raw", "path:/silver"), *slow))
+    clean, count = seen.apps
+    assert (count.since, count.until) == (slow[-1].time - timedelta(seconds=100), slow[-1].time)
+    assert clean.since is not None and clean.until == seen.until
+    assert (seen.until - clean.since).total_seconds() == pytest.approx(20.0)
+
+
 def test_rows_that_the_consumer_has_not_seen_yet_wait_for_it(tmp_path: Path) -> None:
     written, read = rows_of("clean", "kafka:raw", "path:/silver"), rows_of("count", "path:/silver", "path:/gold")
     late = replace(written[-1], time=read[-1].time + timedelta(seconds=1), batch_id=len(written), rows_in=700)

@@ -35,6 +35,16 @@ def test_observation_of_a_new_evaluation_is_its_capacity() -> None:
         assert new_observations(nothing) == ()
 
 
+def test_app_that_has_not_reported_since_it_was_measured_adds_no_observation() -> None:
+    first = signals_at(1, until=NOON)
+    (known,) = new_observations(first)
+    assert known.time == NOON
+    later = replace(first, until=first.until + timedelta(minutes=1), observations=(known,))
+    assert new_observations(later) == ()
+    reported = replace(later, apps=(replace(later.apps[0], until=later.until),))
+    assert [o.time for o in new_observations(reported)] == [later.until]
+
+
 @examples(50)
 @given(st.lists(st.integers(1, 3), max_size=12), st.integers(1, 4))
 def test_remembered_keeps_the_newest_points_of_each_level(levels: list[int], kept: int) -> None:

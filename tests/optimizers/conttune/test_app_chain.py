@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -60,6 +61,13 @@ def test_rise_at_the_head_is_the_need_of_every_app_before_it_arrives_there() -> 
     assert [s.apps[0].app for s in each] == list(NAMES)
     assert [s.apps[0].arrival_rows_per_s for s in each] == pytest.approx([80, 80, 80], rel=0.05)
     assert [s.apps[0].arrival_basis for s in each][1:] == [ArrivalBasis.FED] * 2
+
+
+def test_period_of_each_app_is_its_own() -> None:
+    seen = chain(app("clean", 20.0), app("count", 20.0), links=())
+    since, until = seen.until - timedelta(seconds=4), seen.until - timedelta(seconds=1)
+    own = replace(seen, apps=(replace(seen.apps[0], since=since, until=until), seen.apps[1]))
+    assert [(s.since, s.until) for s in in_chain(own, {})[0]] == [(since, until), (seen.since, seen.until)]
 
 
 @pytest.mark.parametrize("tuner", ["flow", "ds2"])

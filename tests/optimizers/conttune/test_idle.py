@@ -88,6 +88,10 @@ def test_silent_source_counts_as_idle() -> None:
     assert outcome(ask_often([silent(4)] * EVALUATIONS), 4) == (2, "nearly_empty")
 
 
+def test_telemetry_that_another_app_has_outrun_counts_once() -> None:
+    assert outcome(ask_often([replace(silent(4), until=NOON)] * EVALUATIONS), 4) == (4, "capacity_unknown")
+
+
 def test_slots_are_given_back_although_the_smallest_proven_level_would_free_too_few() -> None:
     levels = {7: 600.0}
     assert outcome(ask_often([silent(8)] * (EVALUATIONS - 1), levels, slack=0.2), 8) == (8, "slack_too_small")
