@@ -98,6 +98,7 @@ def _level_details(context: OperatorContext, target: int) -> Mapping[str, str]:
         "min_key": context.bounds.min_key,
         "max_key": context.bounds.max_key,
         "ran": str(context.ran),
+        "tasks": str(context.operator.tasks),
         "arrives": _arrives(context),
     }
 

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     BATCHES_FULL_AT_MAXIMUM = "batches_full_at_maximum"
     SOURCE_SPLITS = "source_splits"
     TOO_FEW_TASKS = "too_few_tasks"
+    ALL_TASKS_RUN = "all_tasks_run"
     INEFFECTIVE_SCALING = "ineffective_scaling"
     NO_ROOM = "no_room"
     LATENCY_UNATTAINABLE = "latency_unattainable"
@@ -103,6 +104,8 @@ MESSAGES: Mapping[Reason, str] = {
     Reason.SOURCE_SPLITS: "Only {ran} of {now} had work, because the source offers too few splits per batch. More "
     "slots cannot help.",
     Reason.TOO_FEW_TASKS: "Only {ran} of {now} had work, because the stages have too few tasks. More slots "
+    "cannot help.",
+    Reason.ALL_TASKS_RUN: "{arrives}, but {now} already run all {tasks} tasks of the longest stage at once. More slots "
     "cannot help.",
     Reason.INEFFECTIVE_SCALING: f"{ARRIVES}. Beyond {{ceiling}}, more slots were measured to add no throughput.",
     Reason.NO_ROOM: f"{ARRIVES}. More executors were requested; the cluster has not granted them yet.",

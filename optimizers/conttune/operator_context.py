@@ -201,6 +201,12 @@ class OperatorContext:
         return math.ceil(min(self.options.reach * highest, 2.0**31))
 
     @property
+    def runs_all_tasks(self) -> bool:
+        """True if more slots are allowed, but the tasks of the longest stage already run at once."""
+        tasks = self.operator.tasks
+        return tasks is not None and tasks <= self.now < self.bounds.max_slots
+
+    @property
     def is_starved(self) -> bool:
         """True if fewer tasks than slots ran: more slots would find no work."""
         return self.options.source_splits and self.ran < self.now

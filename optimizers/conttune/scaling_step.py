@@ -131,7 +131,7 @@ def _lift(job: JobContext) -> ScalingStep:
         elif context.is_known and context.ceiling is not None and now >= context.ceiling:
             reasons[name] = Reason.INEFFECTIVE_SCALING
         elif (higher := context.level(LIFT * now)) <= now:
-            reasons[name] = Reason.BATCHES_FULL_AT_MAXIMUM
+            reasons[name] = Reason.ALL_TASKS_RUN if context.runs_all_tasks else Reason.BATCHES_FULL_AT_MAXIMUM
         else:
             targets[name] = higher
     return ScalingStep(reasons, targets)
@@ -171,7 +171,8 @@ def _higher_level(context: OperatorContext, source_splits: bool) -> tuple[Reason
     reason = why_too_small(context)
     higher = context.level(max(context.wanted, context.now + 1 + context.state.failures))
     if higher <= context.now:
-        return AT_MAXIMUM.get(reason, Reason.AT_MAXIMUM), context.now
+        otherwise = Reason.ALL_TASKS_RUN if context.runs_all_tasks else Reason.AT_MAXIMUM
+        return AT_MAXIMUM.get(reason, otherwise), context.now
     return reason, higher
 
 

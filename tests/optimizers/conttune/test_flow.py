@@ -341,6 +341,16 @@ def test_step_down_leads_to_an_allowed_level_that_is_worth_less_than_its_slots()
     assert outcome(proposal, 6) == (4, "over_provisioned")
 
 
+@pytest.mark.parametrize("changes", [{}, {"arrival_basis": ArrivalBasis.AT_LEAST}])
+def test_stage_whose_tasks_all_run_at_once_gets_no_advice_to_raise_the_maximum(changes: dict[str, Any]) -> None:
+    app = app_signals(4, 2 * POWER[4], measured(4), tasks=4, **changes)
+    proposal = ask(app, POWER, bounds=Bounds(1, 8))
+    assert outcome(proposal, 4) == (4, "all_tasks_run")
+    told = "but 4 slots already run all 4 tasks of the longest stage at once. More slots cannot help."
+    assert told in proposal.sentence and "slots.max" not in proposal.sentence
+    assert outcome(ask(app, POWER, bounds=Bounds(1, 4)), 4)[1] in ("at_maximum", "batches_full_at_maximum")
+
+
 def test_maximum_below_the_next_useful_level_is_reported() -> None:
     app = app_signals(4, 2 * POWER[4], measured(4), tasks=8)
     assert outcome(ask(app, POWER, bounds=Bounds(1, 7)), 4) == (4, "at_maximum")
