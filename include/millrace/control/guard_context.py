@@ -165,7 +165,8 @@ def read_guard_context(
     decisions = {key: decision for key in ids if (decision := tables.decisions.get(key)) is not None}
     deployments = {v: content for v in versions if (content := tables.deployments.get(spec.name, v)) is not None}
     made_by = decisions.get(origin.decision_id or "")
-    undone = _undone(tables, current, made_by, now)
+    version = undone_version(made_by, now)
+    undone = None if version is None else tables.deployments.get(spec.name, version)
     undoing = tables.deployments.made_by_author(spec.name, VERIFICATION, now - HELD_FOR, MOST_HELD)
     rolled_back = [d for d in map(tables.decisions.get, undoing) if d is not None and now - d.time <= HELD_FOR]
     return guard_context(
@@ -174,9 +175,13 @@ def read_guard_context(
     )  # fmt: skip
 
 
-def _undone(tables: ControlTables, current: Deployment, made_by: Decision | None, now: datetime) -> Deployment | None:
+def undone_version(made_by: Decision | None, now: datetime) -> int | None:
+    """Return the version that a person recently rolled back; None if nobody did.
+
+    Args:
+        made_by: The Decision that brought the content in force.
+        now: The present (UTC).
+    """
     if made_by is None or made_by.action is not Action.ROLL_BACK or undoes(made_by.proposals):
         return None
-    if now - made_by.time >= UNDONE_FOR:
-        return None
-    return tables.deployments.get(current.pipeline, made_by.base_version or 0)
+    return made_by.base_version if now - made_by.time < UNDONE_FOR else None

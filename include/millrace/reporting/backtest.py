@@ -16,7 +16,14 @@ from typing import Any
 from millrace.control.change_results import achieved_by, last_decided, unverified
 from millrace.control.decide import DecisionContext, decide
 from millrace.control.evaluation import EvaluationInput, GateResult
-from millrace.control.guard_context import HELD_FOR, JUDGED_BY, MOST_HELD, GuardContext, guard_context
+from millrace.control.guard_context import (
+    HELD_FOR,
+    JUDGED_BY,
+    MOST_HELD,
+    GuardContext,
+    guard_context,
+    undone_version,
+)
 from millrace.control.proposals import VERIFICATION, undoes
 from millrace.lake.control_tables import ControlTables
 from millrace.model.backtest import Backtest, EvaluationResult, ReplayedEvaluation, Totals
@@ -166,12 +173,18 @@ class Replay:
         ids = {c.decision_id or "" for c in last_decided(history)}
         decisions = {key: decision for key in ids if (decision := self._decision(key)) is not None}
         deployments, others = self.recording.deployments, self._others.at(now)
-        rolled_back = self._rolled_back(now)
         today = guard_context(
-            self.spec, current, now, history, decisions, deployments, others, rolled_back=rolled_back, signals=signals
-        )
+            self.spec, current, now, history, decisions, deployments, others,
+            undone=self._undone(current, now), rolled_back=self._rolled_back(now), signals=signals,
+        )  # fmt: skip
         bounds = {app.app: signals.bounds_of(app.app) for app in signals.apps}
         return replace(today, bounds=bounds, max_per_hour=signals.objective.max_reconfigurations_per_hour)
+
+    def _undone(self, current: Deployment, now: datetime) -> Deployment | None:
+        """Return the Deployment that a person rolled back shortly before, if the replay has the restored content."""
+        origin = self.recording.deployments.get(current.origin or 0, current)
+        version = undone_version(self._decision(origin.decision_id or ""), now)
+        return None if version is None else self.tables.deployments.get(self.spec.name, version)
 
     def _rolled_back(self, now: datetime) -> list[Decision]:
         """Return what the recording rolled back while the replay followed it, and the replay's own rollbacks."""

@@ -10,7 +10,7 @@ import pytest
 
 from millrace import wiring
 from millrace.control.evaluation import Request
-from millrace.control.launch import launch
+from millrace.control.launch import launch, roll_back
 from millrace.lake.decisions import DecisionStore
 from millrace.lake.schemas import TABLES
 from millrace.model.backtest import Backtest
@@ -185,6 +185,17 @@ def test_replay_refuses_more_slots_that_brought_nothing(tmp_path: Path, monkeypa
     run = launched(tmp_path, Steady(), spec, [300, *[500] * 5], able=lambda p: 240.0 * min(p, 2))
     recorded = run.day()
     assert "gain_missed" in {d.reason_code for d in recorded}
+    assert would(replayed(run, Steady())) == told(recorded)
+
+
+def test_replay_refuses_slots_that_a_person_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(tmp_path, Steady(), spec_of(guards={"cool_down_s": 0}), [300, 700, *[700] * 4])
+    recorded = [run.evaluate(), run.evaluate()]
+    assert recorded[-1].action is Action.APPLY
+    run.clock.wait(PERIOD_S / 2)
+    run.app.apply(roll_back(run.tables, NAME, 1, "ann", run.clock.now, None))
+    recorded += [run.evaluate() for _ in range(4)]
+    assert "roll_back" in {d.reason_code for d in recorded if d.action is Action.VETO}, told(recorded)
     assert would(replayed(run, Steady())) == told(recorded)
 
 
