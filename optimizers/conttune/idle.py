@@ -20,7 +20,7 @@ EVALUATIONS = 3
 LONGER = 4
 """A batch takes at most as many times as long with half of the slots."""
 MIN_BATCHES = 3
-"""Fewest batches that say how long batches are."""
+"""Fewest batches of a period that say how long batches are; fewer if its trigger starts no more."""
 
 
 def is_idle(app: AppSignals, objective: Objective, period_s: float) -> bool:
@@ -35,7 +35,10 @@ def is_idle(app: AppSignals, objective: Objective, period_s: float) -> bool:
         return False
     if not app.batches:
         return app.arrival_rows_per_s == 0 and not app.backlog_rows and app.first_batch_s is None
-    if app.backpressured_ratio or app.busy_ratio is None or not MIN_BATCHES <= app.healthy_batches <= app.empty_batches:
+    due = max(1, int(period_s / app.trigger_s)) if app.trigger_s > 0 else MIN_BATCHES
+    if app.backpressured_ratio or app.busy_ratio is None:
+        return False
+    if not min(MIN_BATCHES, due) <= app.healthy_batches <= app.empty_batches:
         return False
     return longest_wait_s(app, period_s) <= objective.max_lag_s
 

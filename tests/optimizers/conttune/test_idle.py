@@ -116,6 +116,16 @@ def test_app_is_not_idle_if_something_may_be_hidden(changes: dict[str, Any]) -> 
     assert not is_idle(replace(nearly_empty(4), **changes), Objective(), PERIOD_S)
 
 
+@pytest.mark.parametrize(
+    ("trigger_s", "batches", "expected"), [(10, 1, True), (4, 2, True), (4, 1, False), (2, 2, False)]
+)
+def test_few_batches_are_enough_if_the_trigger_starts_no_more(trigger_s: float, batches: int, expected: bool) -> None:
+    app = nearly_empty(
+        4, batches=batches, healthy_batches=batches, empty_batches=batches, busy_ratio=0.1, trigger_s=trigger_s
+    )
+    assert is_idle(app, Objective(), PERIOD_S) is expected
+
+
 def test_app_is_not_idle_if_longer_batches_would_miss_the_goal() -> None:
     """Five batches in ten seconds take 2 s each with all slots."""
     app = nearly_empty(4, busy_ratio=1.0)
