@@ -14,7 +14,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.lake.decisions import TABLE, DecisionStore, new_decision_id
+from millrace.lake.deployments import TABLE as DEPLOYMENTS
 from millrace.lake.deployments import DeploymentStore, SlotsInUse
+from millrace.lake.store import Position
 from millrace.model.contingency import Contingency, ContingencyPlan, rate_text
 from millrace.model.decision import Action, Decision, Proposal
 from millrace.model.deployment import BY_CONTINGENCY, Deployment, slot_changes
@@ -49,6 +51,7 @@ class Contingencies:
         self._decisions, self._deployments, self._clock = decisions, deployments, clock
         self._excess: Excess | None = None
         self._settled = ""
+        self._blocked: tuple[str, Position] | None = None
         self._read = (0, -1)
         self._evaluated: datetime | None = None
 
@@ -63,6 +66,9 @@ class Contingencies:
         self._watch.arm(bool(lines))
         if newest is None or plan is None or not lines:
             self._excess = None
+            return False
+        if self._blocked == (plan.decision_id, self._deployments.lake.position(DEPLOYMENTS)):
+            self._excess = None  # no slots were given back; what arrives until then may be processed by then
             return False
         due = self._due(lines)
         if due is None or plan.decision_id == self._settled:
@@ -112,9 +118,10 @@ class Contingencies:
             line, blocked = self._within_quota(newest, plan, due, in_use)
             decision = _decision(newest, plan, line, what, blocked, now)
             self._decisions.record(decision)
-            self._settled = plan.decision_id
             if decision.target is None:
+                self._blocked = plan.decision_id, self._deployments.lake.position(DEPLOYMENTS)
                 return False
+            self._settled = plan.decision_id
             with suppress(Conflict):
                 self._deployments.commit(decision.target, newest.version, in_use)
                 LOG.info(decision.sentence)

@@ -139,6 +139,19 @@ def test_quota_allows_a_lower_line_or_none_and_says_so_once(rig: Rig) -> None:
     assert said.reason_code == "quota" and "quota of 5 slots leaves 3" in said.sentence and said.target is None
 
 
+def test_line_is_carried_out_once_another_pipeline_has_given_its_slots_back(rig: Rig) -> None:
+    def elsewhere(slots: int, version: int | None) -> None:
+        app = AppDeployment("s.py", (), slots, 1024, 8)
+        rig.deployments.commit(Deployment("q", 1, True, {"q": app}), version)
+
+    elsewhere(4, None)
+    rig.deploy(plan(max_total_slots=6))
+    assert not rig.arrive(170, 10) and rig.slots == 2
+    elsewhere(1, 1)
+    assert not rig.arrive(1, 10), "the rise is over"
+    assert rig.arrive(170, 10) and rig.slots == 4
+
+
 @pytest.mark.parametrize(
     ("changes", "running"), [({"quiet_hours": ("11:00-13:00",)}, True), ({}, False), ({"lines": ()}, True)]
 )
