@@ -39,5 +39,5 @@ def test_what_needs_a_start_is_refused(more: dict[str, Any], told: str) -> None:
 
 def test_app_of_several_cannot_be_started_by_somebody_else() -> None:
     apps = {"clean": {"script": "a.py"}, "count": {"script": "b.py", "submit": {"launcher": "external"}}}
-    with pytest.raises(ValidationError, match="apps.count.submit.launcher: Millrace starts"):
+    with pytest.raises(ValidationError, match=r"apps\.count\.submit\.launcher: Millrace starts"):
         PipelineSpec.model_validate({"name": "p", "apps": apps})

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import click
 
 from millrace.environment.home import Home
-from millrace.model.errors import MillraceError
+from millrace.model.errors import Conflict, MillraceError
 from millrace.model.failure import reason
 from millrace.places import IN_CHECKOUT
 
@@ -109,7 +109,8 @@ def main(args: list[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 or the command's own code, 2 for bad input or no permission, 1 for an unexpected error, 130 after Ctrl-C.
+        0 or the command's own code, 2 for bad input or no permission, 1 for an unexpected error or if other changes
+        came first, 130 after Ctrl-C.
     """
     try:
         code = millrace.main(args=args, prog_name="millrace", standalone_mode=False)
@@ -127,6 +128,9 @@ def main(args: list[str] | None = None) -> int:
         # the reader, such as head, has closed the pipe; without this, Python would complain again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Conflict as error:
+        _red(str(error))
+        return UNEXPECTED
     except PermissionError as error:  # such as in a home that sudo made
         remedy = "Run the command as its owner, or set MILLRACE_HOME to a folder of your own."
         _red(f"{error.filename or error}: permission denied. {remedy}")

@@ -15,11 +15,14 @@ from millrace.environment.home import Home
 from millrace.model.errors import MillraceError
 
 if TYPE_CHECKING:
+    from millrace.local.stack.airflow_api import AirflowApi
     from millrace.model.spec import PipelineSpec
 
 KINDS = ("launch", "adapt", "profile")
 ADAPTING = ("approve", "adapt")
 """DAGs that change a pipeline, with or without approval; while paused, they start no task."""
+EVALUATION_S = 180.0
+"""Time limit of an evaluation."""
 
 
 @click.command()
@@ -153,8 +156,14 @@ def pause(pipeline: str) -> None:
     from millrace.control.contingencies import withdraw_plan
     from millrace.wiring import control_tables
 
-    _set_paused(pipeline, True)
-    withdraw_plan(control_tables().deployments, pipeline, getpass.getuser())
+    airflow = _set_paused(pipeline, True)
+    adapt = f"adapt_{pipeline}"
+    deployments, person = control_tables().deployments, getpass.getuser()
+    withdraw_plan(deployments, pipeline, person)
+    airflow.wait_for_task(adapt, "evaluate", EVALUATION_S)
+    withdraw_plan(deployments, pipeline, person)  # of an evaluation that was under way
+    if "apply" in airflow.active_tasks(adapt):
+        click.echo("A change that was decided before is still being carried out; ./millrace status shows when it ends.")
     click.echo(f"Adaptation of {pipeline} is paused; its job keeps running. To resume: ./millrace resume {pipeline}")
 
 
@@ -194,7 +203,7 @@ def attach(pipeline: str) -> None:
     click.echo(f"{pipeline} is attached as of version {version}: Millrace evaluates it and restarts it if it ends.")
 
 
-def _set_paused(pipeline: str, paused: bool) -> None:
+def _set_paused(pipeline: str, paused: bool) -> AirflowApi:
     from millrace.local.stack.airflow_api import AirflowApi
     from millrace.pipelines.catalog import find
 
@@ -202,3 +211,4 @@ def _set_paused(pipeline: str, paused: bool) -> None:
     airflow = AirflowApi.of(Home.from_env())
     for kind in ADAPTING:
         airflow.set_paused(f"{kind}_{pipeline}", paused)
+    return airflow

@@ -18,6 +18,8 @@ from millrace.model.spec import PipelineSpec
 from millrace.places import IN_CHECKOUT
 
 ENDED = ("success", "failed")
+ACTIVE = ("queued", "running", "deferred")
+"""States of tasks that go on although their DAG is paused."""
 POLL_S = 0.3
 PROFILE_S = 3600.0
 """Time limit of a run of the DAG ``profile``."""
@@ -135,6 +137,24 @@ class AirflowApi:
                 raise StillRunningError(f"{dag_id}/{run_id}", state, f"ended within {timeout_s:g} s", remedy)
             time.sleep(POLL_S)
         return state
+
+    def active_tasks(self, dag_id: str) -> set[str]:
+        """Return the names of a DAG's tasks that go on although the DAG is paused."""
+        found = self.get(f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances", {"state": ACTIVE})
+        return {str(task["task_id"]) for task in found["task_instances"]}
+
+    def wait_for_task(self, dag_id: str, task_id: str, timeout_s: float) -> None:
+        """Wait until no task of this name is active.
+
+        Raises:
+            StillRunningError: One is still active after this time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while task_id in self.active_tasks(dag_id):
+            if time.monotonic() >= deadline:
+                remedy = "It continues. Read ./millrace logs scheduler, then try again."
+                raise StillRunningError(f"{dag_id}/{task_id}", "active", f"ended within {timeout_s:g} s", remedy)
+            time.sleep(POLL_S)
 
     def failures(self, dag_id: str, run_id: str) -> tuple[str, ...]:
         """Return why each failed task of a run failed, in order of their end; empty if no log says why."""

@@ -13,6 +13,7 @@ import pytest
 from millrace.local.cli import __main__ as cli
 from millrace.local.cli import bench, run_tests, stack
 from millrace.local.stack import setup
+from millrace.model.errors import Conflict
 from millrace.places import REPO
 
 
@@ -60,6 +61,19 @@ def test_unexpected_error_is_one_line_and_a_log(
     assert str(home / "logs" / "errors.log") in told
     assert "Traceback" in (home / "logs" / "errors.log").read_text()
     assert (home / "logs").stat().st_mode & 0o777 == 0o700
+
+
+def test_outrun_change_is_told_without_a_log(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def outrun() -> None:
+        raise Conflict("20 other changes were committed first; try again")
+
+    monkeypatch.setattr(cli.millrace, "get_command", lambda ctx, name: outrun)
+    assert cli.main(["pause"]) == cli.UNEXPECTED
+    assert capsys.readouterr().err == "millrace: 20 other changes were committed first; try again\n"
+    assert not (home / "logs").exists()
 
 
 def test_home_of_another_user_is_told_without_a_traceback(

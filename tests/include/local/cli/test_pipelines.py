@@ -105,11 +105,17 @@ def test_pause_and_resume_include_the_approval_dag(home: Path, monkeypatch: pyte
         def set_paused(self, dag_id: str, paused: bool) -> None:
             told.append((dag_id, paused))
 
+        def wait_for_task(self, dag_id: str, task_id: str, timeout_s: float) -> None:
+            told.append((f"{dag_id}/{task_id}", True))
+
+        def active_tasks(self, dag_id: str) -> set[str]:
+            return {"apply"}
+
     monkeypatch.setattr(AirflowApi, "of", lambda home: Paused())
-    _call("pause", "delays")
-    assert told == [("approve_delays", True), ("adapt_delays", True)]
+    assert "is still being carried out" in _call("pause", "delays").output
+    assert told == [("approve_delays", True), ("adapt_delays", True), ("adapt_delays/evaluate", True)]
     _call("resume", "delays")
-    assert told[2:] == [("approve_delays", False), ("adapt_delays", False)]
+    assert told[3:] == [("approve_delays", False), ("adapt_delays", False)]
 
 
 @pytest.mark.parametrize(

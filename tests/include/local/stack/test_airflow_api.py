@@ -37,6 +37,7 @@ ANSWERS = {
         ]
     },
     "/api/v2/dags/~/dagRuns/~/taskInstances": {"task_instances": []},
+    "/api/v2/dags/adapt_p/dagRuns/~/taskInstances": {"task_instances": [_task("evaluate", "deferred", "")]},
     f"{RUN}/deploy/logs/2": _log("AirflowFailException", "slots: got 9; allowed: 1 to 4. Choose within the bounds."),
     f"{RUN}/reconcile/logs/2": _log("ValueError", "first. Second"),
     f"{RUN}/lost/logs/2": {"content": ["no structure"]},
@@ -83,3 +84,9 @@ def test_has_dag_only_if_airflow_has_parsed_it(api: AirflowApi) -> None:
 def test_any_resource_can_be_read(api: AirflowApi) -> None:
     path = "/api/v2/dags/~/dagRuns/~/taskInstances"
     assert api.get(path) == api.get(path, {"state": "failed", "limit": 1}) == ANSWERS[path]
+
+
+def test_task_of_a_paused_dag_is_awaited_while_it_is_active(api: AirflowApi) -> None:
+    api.wait_for_task("adapt_p", "apply", 0.0)
+    with pytest.raises(StillRunningError, match=r"adapt_p/evaluate: got 'active'; allowed: ended within 0 s"):
+        api.wait_for_task("adapt_p", "evaluate", 0.0)
