@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from millrace.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
-from millrace.drivers.failure_history import AUTHOR, fingerprint
+from millrace.drivers.failure_history import AUTHOR, asked_by_a_person, fingerprint
 from millrace.drivers.handover import DRIVER_ENDED, HandOver, downtime_s, is_ready
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.quota import go_back
@@ -293,12 +293,12 @@ class AppReconciler:
         failures = self.drivers.history().contents.get(content)
         if failures is None or not failures.failures:
             return False
-        if failures.version != deployment.version and deployment.author != AUTHOR:
-            return False  # somebody has asked for it again; the reconciler only restored another app
+        if failures.version != deployment.version and asked_by_a_person(deployment):
+            return False
         version = self._former_version(content)
         if version is None:
             return False
-        reason = f"Version {deployment.version} failed ({failures.error}); restored the content of version {version}."
+        reason = f"Version {failures.version} failed ({failures.error}); restored the content of version {version}."
         return go_back(self.drivers.deployments, deployment, self.drivers.app, version, reason, self.quota)
 
     def _is_roll_back(self, version: int) -> bool:

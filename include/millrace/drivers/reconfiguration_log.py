@@ -40,8 +40,15 @@ class ReconfigurationLog:
             before: The version that served until now; None if there was none.
         """
         version = None if number is None else deployment.version
-        decision_id = None if before == version else deployment.decision_id  # restarting the same version is healing
-        return self._record(self._entry(decision_id, before, version, number))
+        decided = before != version and self._is_decided(deployment, before)
+        return self._record(self._entry(deployment.decision_id if decided else None, before, version, number))
+
+    def _is_decided(self, deployment: Deployment, before: int | None) -> bool:
+        """Return whether a version changes the app; a restart for one that changes only others is healing."""
+        former = None if before is None else self.tables.deployments.get(self.pipeline, before)
+        if former is None or former.running != deployment.running or former.join != deployment.join:
+            return True
+        return former.apps.get(self.app) != deployment.apps.get(self.app)
 
     def begin_live(self, deployment: Deployment, number: int, before: int | None) -> Reconfiguration:
         """Record that a running driver gets other executors, from the time at which it could know of them."""
