@@ -368,7 +368,7 @@ def _passing(proposals: Proposals, guards: GuardContext) -> tuple[Proposals, tup
 def _free(proposals: Proposals, guards: GuardContext) -> set[str]:
     """Return the apps whose own changes no guard vetoes; no app gives slots away that another may not take now."""
     apps = {change.app for change in proposals.changes}
-    if len(apps) < 2 or any(change.field in LIVE for change in proposals.changes):
+    if len(apps) < 2 or guards.undone is not None or any(change.field in LIVE for change in proposals.changes):
         return set()
     shared = guards.signals is not None and guards.signals.budget is not None
     smaller = {c.app for c in proposals.changes if shared and c.field == SLOTS and c.value < c.before}

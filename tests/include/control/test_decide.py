@@ -142,6 +142,18 @@ def test_app_does_not_wait_for_another_one_that_may_not_change(gold: int, budget
         assert "Not now: delays: slots 2 -> 4 (cool-down: delays: the change that" in decision.sentence
 
 
+def test_no_app_changes_alone_shortly_after_a_person_has_rolled_one_back() -> None:
+    """Otherwise the version of another app would hide the rollback, and the next decision could undo it."""
+    current = deployment()
+    current = replace(current, apps={**current.apps, "gold": current.apps[NAME]})
+    undone = replace(current, apps={**current.apps, NAME: replace(current.apps[NAME], slots=4)})
+    given = context(
+        current, guards=replace(guards(current), undone=undone), optimizers={"flow": Joint(**{NAME: 4, "gold": 4})}
+    )
+    decision = decided(observation(), given)
+    assert decision.action is Action.VETO and decision.target is None, decision.sentence
+
+
 def test_forced_change_needs_no_telemetry_and_stores_no_memory() -> None:
     request = Request(forced_slots=5, requested_by="ada")
     decision, memories = decide(observation(signals=None, gate=BAD), context(request=request))
