@@ -63,7 +63,7 @@ def within_budget(
         now: The present (UTC); None for the widest bounds of all times.
     """
     fitting, bounds, most = dict(apps), spec.bounds_by_app(now), slots_allowed(spec, before)
-    while sum(app.slots for app in fitting.values()) > most:
+    while running_slots(fitting, before) > most:
         larger = [n for n, app in fitting.items() if app.slots - bounds[n].step >= bounds[n].min_slots]
         kept = [name for name in larger if before is not None and name in before.apps]
         if not kept:
@@ -71,6 +71,12 @@ def within_budget(
         name = max(kept, key=lambda name: fitting[name].slots)
         fitting[name] = replace(fitting[name], slots=fitting[name].slots - bounds[name].step)
     return fitting
+
+
+def running_slots(apps: Mapping[str, AppDeployment], before: Deployment | None) -> int:
+    """Return the slots of apps that run: standby nodes of a fleet only if streams enter there now."""
+    entered = frozenset[str]() if before is None else before.entered
+    return sum(app.slots for name, app in apps.items() if not app.standby or name in entered)
 
 
 def slots_allowed(spec: PipelineSpec, before: Deployment | None) -> float:
@@ -88,22 +94,24 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
     wanted = described(spec)
     if not current.kept_running or not current.source:
         return None
-    content, changed = current, list[str]()
+    content, apps, changed = current, dict(current.apps), list[str]()
     adapted = with_adapted(wanted, spec, current)
     if current.source != wanted.source:
         apps, changed = _apps(spec, wanted, current)
+        content = replace(current, join=adapted.join, source=wanted.source)
+    nodes = () if spec.fleet is None else spec.fleet.node_names
+    other = {name for name in nodes if name in apps and apps[name].slots != wanted.apps[name].slots}
+    if other:
+        apps |= {name: replace(apps[name], slots=wanted.apps[name].slots) for name in other}
+        changed.append("fleet.node.slots")
+    if changed:
         fitting = within_budget(spec, apps, current)
-        changed += [f"{name}: slots" for name, app in fitting.items() if app.slots != apps[name].slots]
-        content = replace(current, apps=fitting, join=adapted.join, source=wanted.source)
+        smaller = [name for name, app in fitting.items() if app.slots != apps[name].slots]
+        changed += [f"{name}: slots" for name in smaller]
+        content = replace(content, apps=fitting, contingencies=None if smaller else content.contingencies)
     if adapted.partitioning != current.partitioning:
         content = replace(content, partitioning=adapted.partitioning)
         changed.append("partitioning")
-    nodes = () if spec.fleet is None else spec.fleet.node_names
-    other = {name for name in nodes if name in content.apps and content.apps[name].slots != wanted.apps[name].slots}
-    if other:
-        sized = {name: replace(content.apps[name], slots=wanted.apps[name].slots) for name in other}
-        content = replace(content, apps={**content.apps, **sized})
-        changed.append("fleet.node.slots")
     if not changed:
         return None
     return SpecUpdate(content, f"{_listed(changed)} changed since version {current.version} of {spec.name}")

@@ -214,3 +214,29 @@ def test_app_that_is_added_removed_or_renamed_is_taken_over_and_the_others_stay(
     assert added.sentence == "The apps (with total) and clean: slots changed since version 3 of tiny"
     changed = spec_update(several("clean", "count", memory_mb=2048), running)
     assert changed is not None and changed.sentence.startswith("Clean: memory_mb and count: memory_mb changed")
+
+
+def _fleet(script: Path, *args: str, query: int = 8, budget: int, nodes: object, slots: int = 2) -> PipelineSpec:
+    fleet = {"script": str(script), "checkpoints": "/c", "streams": {"list": ["a", "b"]}, "nodes": nodes}
+    app = {"script": str(script), "args": args, "slots": {"min": 1, "max": query, "start": 2}}
+    apps, size = {"query": app}, {"slots": budget}
+    content = {"name": "tiny", "fleet": {**fleet, "node": {"slots": slots}}, "apps": apps, "budget": size}
+    return PipelineSpec.model_validate(content)
+
+
+def test_nodes_that_do_not_run_take_nothing_from_the_budget(script: Path) -> None:
+    nodes = {"min": 1, "max": 4}
+    first = described(_fleet(script, budget=12, nodes=nodes))
+    apps = {**first.apps, "query": replace(first.apps["query"], slots=8)}
+    running = replace(first, version=3, apps=apps, ingest={"a": 0, "b": 0})
+    update = spec_update(_fleet(script, "--new", budget=12, nodes=nodes), running)
+    assert update is not None and update.content.apps["query"].slots == 8 and update.content.slots == 10
+
+
+def test_larger_nodes_make_the_apps_behind_them_smaller_if_the_budget_requires_it(script: Path) -> None:
+    first = described(_fleet(script, budget=14, nodes=2))
+    apps = {**first.apps, "query": replace(first.apps["query"], slots=8)}
+    running = replace(first, version=3, apps=apps, ingest={"a": 0, "b": 1})
+    update = spec_update(_fleet(script, budget=14, nodes=2, slots=4), running)
+    assert update is not None and update.content.apps["query"].slots == 6 and update.content.slots == 14
+    assert update.sentence == "Fleet.node.slots and query: slots changed since version 3 of tiny"
