@@ -52,6 +52,7 @@ class Contingencies:
         self._excess: Excess | None = None
         self._settled = ""
         self._blocked: tuple[str, Position] | None = None
+        self._told: tuple[str, str] | None = None
         self._read = (0, -1)
         self._evaluated: datetime | None = None
 
@@ -82,7 +83,9 @@ class Contingencies:
         position = self._decisions.lake.position(TABLE)
         if position != self._read:  # asked again and again while a line is due
             last = self._decisions.last(newest.pipeline)
-            self._read, self._evaluated = position, None if last is None else last.time
+            self._read = position
+            if last is None or all(proposal.optimizer != REASON for proposal in last.proposals):  # not an agent's own
+                self._evaluated = None if last is None else last.time
         return self._evaluated is None or (self._clock() - self._evaluated).total_seconds() > plan.lapses_s
 
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
@@ -110,22 +113,24 @@ class Contingencies:
         return line, f"{rate_text(rate)} rows/s arrive, more than {rate_text(above)} rows/s"
 
     def _carry_out(self, newest: Deployment, plan: ContingencyPlan, due: Contingency, what: str) -> bool:
-        now = self._clock()
+        now, seen = self._clock(), self._deployments.lake.position(DEPLOYMENTS)
         for in_use in self._deployments.attempts():  # another pipeline may raise its slots first
             latest = in_use.latest(newest.pipeline)
             if latest is None or latest.version != newest.version:
                 return False  # a newer version exists: it counts
             line, blocked = self._within_quota(newest, plan, due, in_use)
-            decision = _decision(newest, plan, line, what, blocked, now)
-            self._decisions.record(decision)
+            decision, told = _decision(newest, plan, line, what, blocked, now), (plan.decision_id, blocked)
+            if not blocked or told != self._told:
+                self._decisions.record(decision)
             if decision.target is None:
-                self._blocked = plan.decision_id, self._deployments.lake.position(DEPLOYMENTS)
+                self._blocked, self._told = (plan.decision_id, seen), told
                 return False
             self._settled = plan.decision_id
             with suppress(Conflict):
                 self._deployments.commit(decision.target, newest.version, in_use)
                 LOG.info(decision.sentence)
                 return True
+            seen = self._deployments.lake.position(DEPLOYMENTS)
         return False
 
     def _within_quota(

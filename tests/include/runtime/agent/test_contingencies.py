@@ -251,6 +251,24 @@ def test_plan_lapses_if_evaluations_have_stopped(rig: Rig) -> None:
     assert rig.arrive(170, 2) and rig.slots == 8
 
 
+def test_blocked_line_is_told_again_only_if_other_slots_are_left_and_is_no_evaluation(rig: Rig) -> None:
+    def elsewhere(slots: int, version: int | None) -> None:
+        app = AppDeployment("s.py", (), slots, 1024, 8)
+        rig.deployments.commit(Deployment("q", 1, True, {"q": app}), version)
+
+    elsewhere(4, None)
+    now = [NOON]
+    rig.agent = Contingencies("a", rig.watch, rig.decisions, rig.deployments, lambda: now[0])
+    rig.deploy(plan(max_total_slots=6))
+    assert not rig.arrive(170, 10) and len(rig.acted()) == 1
+    elsewhere(4, 1)
+    now[0] += timedelta(seconds=120)
+    assert not rig.arrive(170, 10) and len(rig.acted()) == 1
+    elsewhere(1, 2)
+    now[0] = NOON + timedelta(seconds=250)
+    assert not rig.arrive(170, 20) and rig.slots == 2, "the last evaluation was five minutes ago"
+
+
 def test_killed_between_decision_and_version_leaves_the_next_evaluation_to_decide(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
