@@ -130,7 +130,8 @@ def _touched(current: Deployment, target: Deployment) -> Collection[str]:
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
     """Return why content of an app that failed is not tried again yet; each failure of the app doubles the wait."""
-    touched = _touched(context.current, target)
+    current, entered = context.current, target.entered - context.current.entered
+    touched = {name for name, app in target.apps.items() if app != current.apps.get(name) or name in entered}
     tried = [change for change, of in context.failures if of.apps.get(change.app) == target.apps.get(change.app)]
     last = next((change for change in tried if change.app in touched), None)
     if last is None:
