@@ -12,7 +12,7 @@ from millrace.drivers.failure_history import AUTHOR, STEADY_S, ContentFailures, 
 from millrace.drivers.handover import HandOver
 from millrace.lake.deployments import DeploymentStore
 from millrace.lake.driver_hosts import elsewhere
-from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION, Deployment
+from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION, Deployment, is_node_name
 from millrace.model.errors import MillraceError
 from millrace.model.failure import in_sentence
 from millrace.run_folder import driver_records, generation, rescale_record
@@ -202,7 +202,8 @@ class AppDrivers:
             now: Current time (UTC).
         """
         drivers, wanted = self.live(), deployment.wanted(self.app)
-        if wanted is None and deployment.running and self.app in {*deployment.apps, *deployment.entered}:
+        node = self.app in deployment.apps or (bool(deployment.ingest) and is_node_name(self.app))
+        if wanted is None and deployment.running and node:
             return None  # a node of a fleet that is not needed hands its streams over before it ends
         if wanted is None:
             pids = ", ".join(str(process.pid) for driver in drivers for process in driver.processes)

@@ -23,7 +23,7 @@ from millrace.drivers.submit import SubmitOptions
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.driver_hosts import elsewhere, gone_after, this_host
 from millrace.model.decision import Reconfiguration
-from millrace.model.deployment import Deployment
+from millrace.model.deployment import Deployment, is_node_name
 from millrace.model.errors import MillraceError, NotReady
 from millrace.model.spec import PipelineSpec
 from millrace.run_folder.discovery import find
@@ -173,7 +173,8 @@ class Reconciler:
         The streams of a fleet's nodes have locks of their own, and move only to nodes that run.
         """
         apps = self._apps(deployment)
-        gone = [] if self._spec.fleet is not None else [app for app in apps if app not in deployment.apps]
+        nodes = self._spec.fleet is not None
+        gone = [app for app in apps if app not in deployment.apps and not (nodes and is_node_name(app))]
         rest = [app for app in apps if app not in gone]
         return [step for group in (gone, rest) if group for step in self._step_all(group, deployment, leave_at_s)]
 

@@ -42,6 +42,11 @@ def node_name(number: int) -> str:
     return f"node{number}"
 
 
+def is_node_name(app: str) -> bool:
+    """Return whether an app is called like a node of a fleet."""
+    return app.startswith("node") and app.removeprefix("node").isdecimal()
+
+
 @dataclass(frozen=True)
 class Change:
     """A new value for one field of a Deployment.

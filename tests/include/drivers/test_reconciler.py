@@ -168,7 +168,7 @@ def test_node_that_is_no_longer_needed_ends_once_others_run_its_streams(tmp_path
     plant.close()
 
 
-def test_node_that_the_spec_no_longer_has_is_no_problem_until_its_streams_have_moved(
+def test_node_that_the_spec_no_longer_has_is_no_problem_while_it_hands_its_streams_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = SimpleNamespace(pid=7)
@@ -177,8 +177,8 @@ def test_node_that_the_spec_no_longer_has_is_no_problem_until_its_streams_have_m
     drivers, now = AppDrivers(tmp_path, NAME, "node1", store), datetime.now(UTC)
     moves = Deployment(NAME, 2, True, {}, ingest={"a": 0, "b": 1})
     assert drivers.problem(moves, now) is None
+    assert drivers.problem(replace(moves, ingest={"a": 0, "b": 0}), now) is None
     told = "node1 was stopped, but its driver still runs (pid 7)."
-    assert drivers.problem(replace(moves, ingest={"a": 0, "b": 0}), now) == told
     assert drivers.problem(replace(moves, running=False), now) == told
 
 
@@ -249,6 +249,15 @@ def test_killed_driver_is_restarted_exactly_once(plant: DoublesPlant) -> None:
     assert change.downtime_s is not None
     assert plant.versions() == [(2, 1)]
     _nothing_lost_or_doubled(plant)
+
+
+def test_restart_for_a_version_that_changes_only_others_is_not_decided_by_anybody(plant: DoublesPlant) -> None:
+    first = plant.deploy()
+    plant.reconciler().reconcile()
+    plant.kill(plant.live()[0])
+    plant.deployments.commit(replace(first, author="decision", decision_id="d9"), 1)
+    (change,) = plant.reconciler().reconcile()
+    assert (change.outcome, change.from_version, change.to_version, change.decision_id) == (Outcome.READY, 1, 2, None)
 
 
 def test_driver_killed_repeatedly_is_restarted_with_growing_delays(plant) -> None:
