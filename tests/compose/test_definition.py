@@ -126,6 +126,16 @@ def test_compose_env_when_only_env_is_lost_then_keeps_the_secrets_of_the_databas
     assert (deployed / ".env").read_text() == user
 
 
+def test_compose_env_when_some_secrets_are_lost_then_replaces_none_without_being_told_to(deployed: Path) -> None:
+    secrets = deployed / "var/compose/secrets"
+    (deployed / ".env").unlink()
+    (secrets / "admin_password").unlink()
+    files = {file: file.read_text() for file in secrets.iterdir()}
+    with pytest.raises(MillraceError, match="no admin_password.*--replace"):
+        CliRunner().invoke(compose_env, ["--folder", str(deployed)], catch_exceptions=False)
+    assert {file: file.read_text() for file in secrets.iterdir()} == files
+
+
 def test_compose_env_keeps_settings_that_were_there_first(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MILLRACE_PIPELINES_FOLDER=/srv/pipelines\n")
     CliRunner().invoke(compose_env, ["--folder", str(tmp_path)], catch_exceptions=False)

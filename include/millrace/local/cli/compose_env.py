@@ -42,9 +42,13 @@ def compose_env(replace: bool, folder: Path) -> None:
             "var/compose/postgres, which deletes its data."
         )
         raise MillraceError(".env", str(env), "a file that does not exist yet", remedy)
+    missing = [name for name in files if not (folder / SECRETS / name).exists()]
+    if missing and len(missing) < len(files) and not replace:
+        remedy = "Restore them from a backup, or add --replace for new secrets, with a new var/compose/postgres."
+        raise MillraceError(str(folder / SECRETS), f"no {', '.join(missing)}", "all secrets or none", remedy)
     for name in FOLDERS:
         (folder / OWN / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-    if replace or not all((folder / SECRETS / name).exists() for name in files):
+    if replace or missing:
         for name, content in files.items():
             write_atomically(folder / SECRETS / name, content)
     user, group = os.getuid(), os.getgid()
