@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 KINDS = ("launch", "adapt", "profile")
 ADAPTING = ("approve", "adapt")
 """DAGs that change a pipeline, with or without approval; while paused, they start no task."""
-EVALUATION_S = 180.0
-"""Time limit of an evaluation."""
+EVALUATION_S = 210.0
+"""Seconds after which an evaluation has certainly ended: its time limit, and the time until Airflow enforces it."""
 
 
 @click.command()
@@ -157,13 +157,17 @@ def pause(pipeline: str) -> None:
     from millrace.wiring import control_tables
 
     airflow = _set_paused(pipeline, True)
-    adapt = f"adapt_{pipeline}"
     deployments, person = control_tables().deployments, getpass.getuser()
+    before = deployments.latest(pipeline)
     withdraw_plan(deployments, pipeline, person)
-    airflow.wait_for_task(adapt, "evaluate", EVALUATION_S)
-    withdraw_plan(deployments, pipeline, person)  # of an evaluation that was under way
-    if "apply" in airflow.active_tasks(adapt):
-        click.echo("A change that was decided before is still being carried out; ./millrace status shows when it ends.")
+    if "evaluate" in airflow.active_tasks(f"adapt_{pipeline}"):
+        click.echo("An evaluation is under way; waiting until it has ended.")
+        airflow.wait_for_task(f"adapt_{pipeline}", "evaluate", EVALUATION_S)
+        withdraw_plan(deployments, pipeline, person)
+    after = deployments.latest(pipeline)
+    changed = before is not None and after is not None and before.apps != after.apps
+    if changed or any("apply" in airflow.active_tasks(f"{kind}_{pipeline}") for kind in ADAPTING):
+        click.echo("A change that was already decided is being carried out; ./millrace status shows when it has ended.")
     click.echo(f"Adaptation of {pipeline} is paused; its job keeps running. To resume: ./millrace resume {pipeline}")
 
 
