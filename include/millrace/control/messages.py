@@ -12,6 +12,7 @@ from millrace.control.evaluation import GateResult, Hold, Request
 from millrace.control.proposals import FAILED, Proposals, acts
 from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
+from millrace.model.app_spec import cycle
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
 from millrace.model.deployment import (
@@ -183,7 +184,7 @@ def missing_slots(signals: Signals, current: Deployment) -> str:
 
 
 def graph_problems(signals: Signals | None, *, streams_move: bool = False) -> str:
-    """Say which apps are not measured, and which write to the same place; empty if all is well.
+    """Say which apps are not measured, which write to the same place, and which form a circle; empty if all is well.
 
     Args:
         signals: What was measured.
@@ -202,6 +203,10 @@ def graph_problems(signals: Signals | None, *, streams_move: bool = False) -> st
         for sink, apps in writers.items()
         if len(apps) > 1
     ]
+    fed = {app.app: [w for s in app.sources for w in writers.get(s, ()) if w != app.app] for app in signals.apps}
+    circle = sorted(set(cycle(fed)))
+    if circle:
+        told.append(f"{', '.join(circle)} feed each other in a circle: each app is sized only by what arrives at it.")
     return " ".join(told)
 
 

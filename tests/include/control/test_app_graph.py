@@ -263,6 +263,14 @@ def test_apps_that_write_to_one_table_are_named(tmp_path: Path) -> None:
     assert told == "clean and count write to the same /gold: check that this is meant."
 
 
+def test_apps_that_feed_each_other_in_a_circle_are_named(tmp_path: Path) -> None:
+    rows = [*rows_of("clean", "path:/gold", "path:/silver"), *rows_of("count", "path:/silver", "path:/gold")]
+    seen = signals(lake(tmp_path, *rows))
+    assert seen.edges == ()
+    told = "clean, count feed each other in a circle: each app is sized only by what arrives at it."
+    assert graph_problems(seen) == told
+
+
 def test_pipeline_without_telemetry_is_not_ready(tmp_path: Path) -> None:
     with pytest.raises(NotReady):
         signals(lake(tmp_path))
