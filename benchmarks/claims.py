@@ -59,9 +59,7 @@ def _of_stream(text: str, scenario: str, *fixed: int) -> Claim:
 
 LIVE = (
     _of_stream("Core-seconds for a day of load, replayed in four minutes", "day", 6, 4),
-    _of_stream(
-        "Core-seconds while the load rises sixfold at once and falls back; batches of at most 64 files", "step6", 8, 4
-    ),
+    _of_stream("Core-seconds while the load rises sixfold at once and falls back", "step6", 8, 6, 4),
     _of_stream(
         "Core-seconds while the load rises three times in two minutes, each time with a sudden end", "sawtooth", 8, 6
     ),

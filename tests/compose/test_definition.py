@@ -131,7 +131,7 @@ def test_compose_env_when_some_secrets_are_lost_then_replaces_none_without_being
     (deployed / ".env").unlink()
     (secrets / "admin_password").unlink()
     files = {file: file.read_text() for file in secrets.iterdir()}
-    with pytest.raises(MillraceError, match="no admin_password.*--replace"):
+    with pytest.raises(MillraceError, match=r"no admin_password.*--replace"):
         CliRunner().invoke(compose_env, ["--folder", str(deployed)], catch_exceptions=False)
     assert {file: file.read_text() for file in secrets.iterdir()} == files
 
