@@ -20,6 +20,8 @@ from millrace.run_folder.discovery import LiveDriver, find, python_driver
 from millrace.run_folder.driver_records import ENDED, DriverRecord, DriverState
 
 STARTING = frozenset({DriverState.STARTING, DriverState.WAITING})
+LOOKED_BACK = 20
+"""Versions that are compared to see if one since a failure concerns the app."""
 AUTOMATIC = frozenset({BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY, AUTHOR})
 """Authors of versions that no person asked for."""
 
@@ -91,6 +93,24 @@ class AppDrivers:
             app = stored.apps.get(self.app) if stored else None
             self._contents[version] = fingerprint(app) if app else ""
         return self._contents[version]
+
+    def changed_elsewhere(self, content: str, deployment: Deployment) -> bool:
+        """Return whether no version since a content failed was made by a person or has changed the app to it.
+
+        Args:
+            content: Fingerprint of the app's content in the newest version.
+            deployment: That version.
+        """
+        failures = self.history().contents.get(content)
+        if failures is None or deployment.author not in AUTOMATIC:
+            return False
+        since = range(max(failures.version + 1, deployment.version - LOOKED_BACK), deployment.version)
+        return all(self.content(version) == content for version in since)
+
+    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+        """Return how long the app must wait before it may be started, seconds; 0 for now."""
+        changed_elsewhere = self.changed_elsewhere(content, deployment)
+        return self.history().wait_s(content, deployment, now, elsewhere=changed_elsewhere)
 
     def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
         """Return the driver to keep: the newest with the right content that serves, or may still serve."""
@@ -192,7 +212,8 @@ class AppDrivers:
         unseen = (r for r in self.records() if r.generation in set(history.settled) - set(before.settled))
         if any(record.state is not DriverState.FAILED for record in unseen):
             return now  # only the reconciler's note shows when it died
-        return now + timedelta(seconds=history.wait_s(content, deployment, now))
+        wait_s = history.wait_s(content, deployment, now, elsewhere=self.changed_elsewhere(content, deployment))
+        return now + timedelta(seconds=wait_s)
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
         """Return why the app does not run as a Deployment wants, or what runs but should not; None if all is well.
@@ -262,7 +283,7 @@ class AppDrivers:
         if failures is None:
             what = "its driver has ended" if newest is not None else "it has not been started yet"
             return f"{what}; the next reconcile starts it within a minute."
-        wait_s = history.wait_s(content, deployment, now)
+        wait_s = history.wait_s(content, deployment, now, elsewhere=self.changed_elsewhere(content, deployment))
         again = f"Next try at {_time(now, wait_s)}." if wait_s > 0 else "A restart is due now."
         remedy = f" To retry now: `./millrace trigger {self.pipeline}`." if wait_s > 0 else ""
         return f"{_what_failed(failures)}. {again}{remedy}{self._log_of_failure(failures)}"

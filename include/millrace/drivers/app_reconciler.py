@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from millrace.drivers.app_drivers import AppDrivers, DriverFailure, was_steady
-from millrace.drivers.failure_history import AUTHOR, asked_by_a_person, fingerprint
+from millrace.drivers.failure_history import AUTHOR, fingerprint
 from millrace.drivers.handover import DRIVER_ENDED, HandOver, downtime_s, is_ready
 from millrace.drivers.launcher import Launcher
 from millrace.drivers.quota import go_back
@@ -77,8 +77,7 @@ class AppReconciler:
             return self._finished(deployment, completed, live)
         if self._roll_back(deployment, content):
             return StepResult(again=True)
-        wait_s = self.drivers.history().wait_s(content, deployment, self.clock())
-        if wait_s > 0:
+        if self.drivers.wait_s(content, deployment, self.clock()) > 0:
             return DONE
         return self._start(deployment, wanted, live, begun)
 
@@ -293,8 +292,9 @@ class AppReconciler:
         failures = self.drivers.history().contents.get(content)
         if failures is None or not failures.failures:
             return False
-        if failures.version != deployment.version and asked_by_a_person(deployment):
-            return False
+        later = failures.version != deployment.version and deployment.author != AUTHOR
+        if later and not self.drivers.changed_elsewhere(content, deployment):
+            return False  # somebody has asked for it again
         version = self._former_version(content)
         if version is None:
             return False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from millrace.atomic_file import read_if_there, write_atomically
 from millrace.model.codec import from_json, to_json, to_plain
-from millrace.model.deployment import BY_CONTINGENCY, BY_DECISION, BY_VERIFICATION, AppDeployment, Deployment
+from millrace.model.deployment import AppDeployment, Deployment
 from millrace.model.failure import restart_cures
 from millrace.run_folder.driver_records import KEPT_GENERATIONS
 
@@ -114,15 +114,16 @@ class FailureHistory:
         """Return the history without the failures of all other contents: this content fails as they did."""
         return replace(self, contents={k: v for k, v in self.contents.items() if k == content})
 
-    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+    def wait_s(self, content: str, deployment: Deployment, now: datetime, *, elsewhere: bool = False) -> float:
         """Return how long a content must wait before it may be started, seconds; 0 for now.
 
-        A version that a person made after the last failure is tried at once. Other versions with this content change
-        another app. If the circuit is open, one more failure blocks it again. If the clock was set back to before that
-        failure, there is no wait.
+        A version that a person or a decision made after the last failure is tried at once, unless it changes only other
+        apps (``elsewhere``). If the circuit is open, one more failure blocks it again. If the clock was set back to
+        before that failure, there is no wait.
         """
         failures = self.contents.get(content)
-        if failures is None or (deployment.version > failures.version and asked_by_a_person(deployment)):
+        asked = failures is not None and deployment.version > failures.version and deployment.author != AUTHOR
+        if failures is None or (asked and not elsewhere):
             return 0.0
         since_s = (now - failures.last).total_seconds()
         return 0.0 if since_s < 0 else max(0.0, failures.delay_s - since_s)
@@ -130,11 +131,6 @@ class FailureHistory:
     def _with(self, content: str, failures: ContentFailures) -> FailureHistory:
         newest = sorted({**self.contents, content: failures}.items(), key=lambda item: item[1].last)[-KEPT_CONTENTS:]
         return replace(self, contents=dict(newest))
-
-
-def asked_by_a_person(deployment: Deployment) -> bool:
-    """Return whether a person made a version, rather than a decision, the agent or the reconciler."""
-    return deployment.author not in (AUTHOR, BY_DECISION, BY_VERIFICATION, BY_CONTINGENCY)
 
 
 def fingerprint(app: AppDeployment) -> str:

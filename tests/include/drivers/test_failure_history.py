@@ -47,11 +47,12 @@ def test_wait_is_over_if_the_clock_was_set_back() -> None:
     assert history.wait_s("c", _version(1), NOW - timedelta(hours=1)) == 0
 
 
-@pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 60), ("reconciler", 60)])
-def test_wait_is_over_for_a_new_version_that_a_person_made(author, wait_s) -> None:
+@pytest.mark.parametrize(("author", "wait_s"), [("person", 0), ("decision", 0), ("reconciler", 60)])
+def test_wait_is_over_for_a_new_version_with_another_author(author, wait_s) -> None:
     history = FailureHistory().failed("c", 1, "x", NOW).failed("c", 1, "x", NOW)
     assert history.wait_s("c", _version(1, author), NOW) == 60
     assert history.wait_s("c", _version(2, author), NOW) == wait_s
+    assert history.wait_s("c", _version(2, author), NOW, elsewhere=True) == 60
     assert history.failed("c", 2, "x", NOW).wait_s("c", _version(2, author), NOW) == 300
 
 

@@ -412,6 +412,16 @@ def test_failed_content_wanted_again_opens_the_circuit(
     assert errors == ["ModuleNotFoundError: No module named 'nowhere'", None]
 
 
+def test_failed_app_waits_although_a_decision_has_changed_another_one(plant: DoublesPlant) -> None:
+    first, now = plant.deploy("import-error"), [datetime.now(UTC)]
+    reconciler = plant.reconciler(clock=lambda: now[0])
+    assert [c.outcome for c in reconciler.reconcile()] == [Outcome.FAILED]
+    plant.deployments.commit(replace(first, author="decision", decision_id="d9"), 1)
+    assert reconciler.reconcile() == ()
+    now[0] += timedelta(seconds=11)
+    assert [(c.outcome, c.decision_id) for c in reconciler.reconcile()] == [(Outcome.CIRCUIT_OPEN, "d9")]
+
+
 def test_ready_script_that_raises_is_restarted_and_never_rolled_back(
     plant: DoublesPlant,
 ) -> None:
