@@ -71,13 +71,13 @@ OF_BENCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "p50": {"cores, Airflow included": "Evaluations take 0.33 cores, the scheduler and its task processes 0.26."}
     },
     "capacity": {
-        "p = 4": {"predicted / measured": "The fit's throughput per slot is a fifth below that at 1, 2 and 8 slots."}
+        "p = 4": {"predicted / measured": "The fit's throughput per slot is a fifth below that at other sizes."}
     },
     "elastic": {
         "day": {"commit_to_decision_p95_s": SHARED},
         "step6": {
             "commit_to_decision_p95_s": SHARED,
-            "better_rivals": "In its one run, a batch took 26 s, and a row waited for 48 s.",
+            "better_rivals": "In its one run, a batch took 26 s, a row waited 48 s.",
         },
         "sawtooth": {
             "commit_to_decision_p95_s": SHARED,
