@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.model.deployment import Deployment
-from millrace.model.signals import Signals
-
-OWN = "budget.slots"
-"""Key of a budget that is the pipeline's own; another one is its share of what all pipelines may have."""
+from millrace.model.signals import OWN_BUDGET, Signals
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def usable_nodes(names: Sequence[str], signals: Signals, current: Deployment) ->
     slots = {number: standby.get(names[number], 0) for number in up}
     order = sorted(up, key=lambda number: (names[number] not in current.entered, number))
     held = max(signals.budget, current.slots)
-    kept = _first(order, slots, (held if signals.budget_key == OWN else signals.budget) - always)
+    kept = _first(order, slots, (held if signals.budget_key == OWN_BUDGET else signals.budget) - always)
     kept = kept or _first(order, slots, held - always)
     return UsableNodes(kept, running, down, tuple(names[number] for number in up if number not in kept))
 

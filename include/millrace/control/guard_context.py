@@ -176,7 +176,7 @@ def read_guard_context(
 
 
 def undone_version(made_by: Decision | None, now: datetime) -> int | None:
-    """Return the version that a person recently rolled back; None if nobody did.
+    """Return the version that a person recently rolled back; None if there is none.
 
     Args:
         made_by: The Decision that brought the content in force.

@@ -125,13 +125,17 @@ def _touched(current: Deployment, target: Deployment) -> Collection[str]:
     """Return the apps that a change concerns: all, if it changes anything else, such as who reads a stream."""
     if replace(target, apps=current.apps).content != current.content:
         return target.apps
+    return _other_content(current, target)
+
+
+def _other_content(current: Deployment, target: Deployment) -> set[str]:
+    """Return the apps that have other content in another Deployment."""
     return {name for name, app in target.apps.items() if app != current.apps.get(name)}
 
 
 def _backing_off(context: GuardContext, target: Deployment) -> str | None:
     """Return why content of an app that failed is not tried again yet; each failure of the app doubles the wait."""
-    current, entered = context.current, target.entered - context.current.entered
-    touched = {name for name, app in target.apps.items() if app != current.apps.get(name) or name in entered}
+    touched = _other_content(context.current, target) | (target.entered - context.current.entered)
     tried = [change for change, of in context.failures if of.apps.get(change.app) == target.apps.get(change.app)]
     last = next((change for change in tried if change.app in touched), None)
     if last is None:

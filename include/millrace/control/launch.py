@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from millrace.control.fleet_streams import first_nodes
-from millrace.control.spec_update import described, running_slots, slots_allowed, with_adapted, within_budget
+from millrace.control.spec_update import described, slots_allowed, with_adapted, within_budget
 from millrace.drivers.quota import check_quota
 from millrace.lake.control_tables import ControlTables
 from millrace.lake.decisions import new_decision_id
@@ -175,12 +175,12 @@ def _check(sized: PipelineSpec | None, slots: int | None, roll_back_to: int | No
 
 def _check_budget(spec: PipelineSpec, wanted: Deployment, latest: Deployment | None, forced: Mapping[str, int]) -> None:
     """Refuse a person's slots for one of several apps if the budget does not leave them; others keep theirs."""
-    most, total = slots_allowed(spec, latest), running_slots(wanted.apps, latest)
+    most, total = slots_allowed(spec, latest), wanted.slots
     for app, slots in forced.items():
         if spec.budget is not None and wanted.running and total > most:
             allowed = f"at most {most - total + slots}: budget.slots is {spec.budget.slots}"
-            others = {name: running_slots({name: other}, latest) for name, other in wanted.apps.items() if name != app}
-            held = ", ".join(f"{name} {held}" for name, held in others.items() if held)
+            others = {name: other for name in wanted.apps if name != app and (other := wanted.wanted(name))}
+            held = ", ".join(f"{name} {other.slots}" for name, other in others.items())
             remedy = f"The other apps have {held}: give another one fewer first, or raise budget.slots."
             raise MillraceError("slots", slots, allowed, remedy)
 
@@ -203,8 +203,9 @@ def _content(
     kept = {name: bounds.level(before[name].slots) for name, bounds in allowed.items() if name in before}
     slots = {**kept, **forced}
     apps = {name: replace(app, slots=slots.get(name, app.slots)) for name, app in first.apps.items()}
-    apps = apps if forced else within_budget(spec, apps, latest, datetime.now(UTC))
     if latest is None:
-        return replace(first, apps=apps, ingest=first_nodes(spec))
-    adapted = with_adapted(first, spec, latest)
-    return replace(adapted, apps=apps, reason="launched again", ingest=latest.ingest)
+        content = replace(first, apps=apps, ingest=first_nodes(spec))
+    else:
+        adapted = with_adapted(first, spec, latest)
+        content = replace(adapted, apps=apps, reason="launched again", ingest=latest.ingest)
+    return content if forced else within_budget(spec, content, latest, datetime.now(UTC))

@@ -204,7 +204,7 @@ class ControlLoop:
         return messages.driver_failed(broken[0]) if broken and not others else None
 
     def _broken(self) -> Sequence[Reconfiguration]:
-        """Return the last change of each app that has no driver; others of the same pipeline are sized all the same."""
+        """Return the last change of each app that has no driver; others of the same pipeline are still sized."""
         current = self.tables.deployments.latest(self.spec.name)
         return () if current is None else self.tables.reconfigurations.broken(current)
 

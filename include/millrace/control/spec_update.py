@@ -3,7 +3,7 @@
 Slots, placement, the executors' memory and a join's settings stay as they were tuned, and so do batch limits unless the
 script changes.
 The number of state partitions has its own mode (``rescale``). The parts that an evaluation reads (bounds, objective,
-tuner, guards) apply at once anyway, and so does the size of a fleet's nodes, which nobody tunes.
+tuner, guards) apply at once anyway, and so does the size of a fleet's nodes, which is never tuned.
 """
 
 from __future__ import annotations
@@ -52,31 +52,27 @@ def with_adapted(first: Deployment, spec: PipelineSpec, before: Deployment) -> D
 
 
 def within_budget(
-    spec: PipelineSpec, apps: Mapping[str, AppDeployment], before: Deployment | None, now: datetime | None = None
-) -> dict[str, AppDeployment]:
-    """Return apps that fit the pipeline's budget: those with the most slots make room for new ones.
+    spec: PipelineSpec, content: Deployment, before: Deployment | None, now: datetime | None = None
+) -> Deployment:
+    """Return content that fits the pipeline's budget: the apps with the most slots make room for new ones.
 
     Args:
         spec: The pipeline.
-        apps: Its apps with the slots that each would have.
+        content: A running Deployment with the slots that each app would have.
         before: Its newest Deployment; the new one may have as many slots, even if the budget is lower now.
         now: The present (UTC); None for the widest bounds of all times.
     """
-    fitting, bounds, most = dict(apps), spec.bounds_by_app(now), slots_allowed(spec, before)
-    while running_slots(fitting, before) > most:
-        larger = [n for n, app in fitting.items() if app.slots - bounds[n].step >= bounds[n].min_slots]
+    bounds, most = spec.bounds_by_app(now), slots_allowed(spec, before)
+    while content.slots > most:
+        larger = [n for n, app in content.apps.items() if app.slots - bounds[n].step >= bounds[n].min_slots]
         kept = [name for name in larger if before is not None and name in before.apps]
         if not kept:
             break
-        name = max(kept, key=lambda name: fitting[name].slots)
-        fitting[name] = replace(fitting[name], slots=fitting[name].slots - bounds[name].step)
-    return fitting
-
-
-def running_slots(apps: Mapping[str, AppDeployment], before: Deployment | None) -> int:
-    """Return the slots of apps that run: standby nodes of a fleet only if streams enter there now."""
-    entered = frozenset[str]() if before is None else before.entered
-    return sum(app.slots for name, app in apps.items() if not app.standby or name in entered)
+        largest = max(kept, key=lambda name: content.apps[name].slots)
+        app = content.apps[largest]
+        smaller = replace(app, slots=app.slots - bounds[largest].step)
+        content = replace(content, apps={**content.apps, largest: smaller})
+    return content
 
 
 def slots_allowed(spec: PipelineSpec, before: Deployment | None) -> float:
@@ -105,10 +101,10 @@ def spec_update(spec: PipelineSpec, current: Deployment) -> SpecUpdate | None:
         apps |= {name: replace(apps[name], slots=wanted.apps[name].slots) for name in other}
         changed.append("fleet.node.slots")
     if changed:
-        fitting = within_budget(spec, apps, current)
-        smaller = [name for name, app in fitting.items() if app.slots != apps[name].slots]
+        content = within_budget(spec, replace(content, apps=apps), current)
+        smaller = [name for name, app in content.apps.items() if app.slots != apps[name].slots]
         changed += [f"{name}: slots" for name in smaller]
-        content = replace(content, apps=fitting, contingencies=None if smaller else content.contingencies)
+        content = replace(content, contingencies=None if smaller else content.contingencies)
     if adapted.partitioning != current.partitioning:
         content = replace(content, partitioning=adapted.partitioning)
         changed.append("partitioning")

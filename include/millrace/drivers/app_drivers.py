@@ -94,23 +94,24 @@ class AppDrivers:
             self._contents[version] = fingerprint(app) if app else ""
         return self._contents[version]
 
-    def changed_elsewhere(self, content: str, deployment: Deployment) -> bool:
+    def changed_elsewhere(self, content: str, deployment: Deployment, history: FailureHistory) -> bool:
         """Return whether no version since a content failed was made by a person or has changed the app to it.
 
         Args:
             content: Fingerprint of the app's content in the newest version.
             deployment: That version.
+            history: The app's failures.
         """
-        failures = self.history().contents.get(content)
+        failures = history.contents.get(content)
         if failures is None or deployment.author not in AUTOMATIC:
             return False
         since = range(max(failures.version + 1, deployment.version - LOOKED_BACK), deployment.version)
         return all(self.content(version) == content for version in since)
 
-    def wait_s(self, content: str, deployment: Deployment, now: datetime) -> float:
+    def wait_s(self, content: str, deployment: Deployment, now: datetime, history: FailureHistory) -> float:
         """Return how long the app must wait before it may be started, seconds; 0 for now."""
-        changed_elsewhere = self.changed_elsewhere(content, deployment)
-        return self.history().wait_s(content, deployment, now, elsewhere=changed_elsewhere)
+        others_only = self.changed_elsewhere(content, deployment, history)
+        return history.wait_s(content, deployment, now, elsewhere=others_only)
 
     def current(self, drivers: Sequence[LiveDriver], content: str) -> LiveDriver | None:
         """Return the driver to keep: the newest with the right content that serves, or may still serve."""
@@ -212,8 +213,7 @@ class AppDrivers:
         unseen = (r for r in self.records() if r.generation in set(history.settled) - set(before.settled))
         if any(record.state is not DriverState.FAILED for record in unseen):
             return now  # only the reconciler's note shows when it died
-        wait_s = history.wait_s(content, deployment, now, elsewhere=self.changed_elsewhere(content, deployment))
-        return now + timedelta(seconds=wait_s)
+        return now + timedelta(seconds=self.wait_s(content, deployment, now, history))
 
     def problem(self, deployment: Deployment, now: datetime) -> str | None:
         """Return why the app does not run as a Deployment wants, or what runs but should not; None if all is well.
@@ -283,7 +283,7 @@ class AppDrivers:
         if failures is None:
             what = "its driver has ended" if newest is not None else "it has not been started yet"
             return f"{what}; the next reconcile starts it within a minute."
-        wait_s = history.wait_s(content, deployment, now, elsewhere=self.changed_elsewhere(content, deployment))
+        wait_s = self.wait_s(content, deployment, now, history)
         again = f"Next try at {_time(now, wait_s)}." if wait_s > 0 else "A restart is due now."
         remedy = f" To retry now: `./millrace trigger {self.pipeline}`." if wait_s > 0 else ""
         return f"{_what_failed(failures)}. {again}{remedy}{self._log_of_failure(failures)}"

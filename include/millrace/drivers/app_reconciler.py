@@ -77,7 +77,7 @@ class AppReconciler:
             return self._finished(deployment, completed, live)
         if self._roll_back(deployment, content):
             return StepResult(again=True)
-        if self.drivers.wait_s(content, deployment, self.clock()) > 0:
+        if self.drivers.wait_s(content, deployment, self.clock(), self.drivers.history()) > 0:
             return DONE
         return self._start(deployment, wanted, live, begun)
 
@@ -289,11 +289,12 @@ class AppReconciler:
 
     def _roll_back(self, deployment: Deployment, content: str) -> bool:
         """Commit the last ready content as a new version if this version failed; return whether it was done."""
-        failures = self.drivers.history().contents.get(content)
+        history = self.drivers.history()
+        failures = history.contents.get(content)
         if failures is None or not failures.failures:
             return False
         later = failures.version != deployment.version and deployment.author != AUTHOR
-        if later and not self.drivers.changed_elsewhere(content, deployment):
+        if later and not self.drivers.changed_elsewhere(content, deployment, history):
             return False  # somebody has asked for it again
         version = self._former_version(content)
         if version is None:

@@ -168,7 +168,7 @@ class Reconciler:
         return tuple(changes)
 
     def _step_each(self, deployment: Deployment, leave_at_s: float) -> list[StepResult]:
-        """Take the next step of all apps, first of those that are gone: under a new name, one may go on where it was.
+        """Take the next step of all apps, first of those that are gone: one with a new name may use their checkpoint.
 
         The streams of a fleet's nodes have locks of their own, and move only to nodes that run.
         """

@@ -14,6 +14,9 @@ from millrace.model.key_map import KeySample
 from millrace.model.objective import Bounds, Objective
 from millrace.model.placement import PartitionLoads, PotentialPlacement
 
+OWN_BUDGET = "budget.slots"
+"""Key of a budget that is the pipeline's own; another one is its share of what all pipelines may have."""
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -310,7 +313,7 @@ class Signals:
     app_bounds: Mapping[str, Bounds] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
     budget: int | None = None
-    budget_key: str = "budget.slots"
+    budget_key: str = OWN_BUDGET
     priority: float = 1.0
     unmeasured: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from millrace.places import IN_CHECKOUT
 
 ENDED = ("success", "failed")
 ACTIVE = ("queued", "running", "deferred")
-"""States of tasks that go on although their DAG is paused."""
+"""States of tasks that continue although their DAG is paused."""
 POLL_S = 0.3
 PROFILE_S = 3600.0
 """Time limit of a run of the DAG ``profile``."""
@@ -139,7 +139,7 @@ class AirflowApi:
         return state
 
     def active_tasks(self, dag_id: str) -> set[str]:
-        """Return the names of a DAG's tasks that go on although the DAG is paused."""
+        """Return the names of a DAG's tasks that continue although the DAG is paused."""
         found = self.get(f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances", {"state": ACTIVE})
         return {str(task["task_id"]) for task in found["task_instances"]}
 
