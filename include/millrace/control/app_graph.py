@@ -44,6 +44,23 @@ class Measured:
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Link:
+    """What an app reads of another.
+
+    Attributes:
+        sinks: Sinks of the producer that the consumer reads; empty if its sink hides.
+        sources: Sources of the consumer that are explained by it.
+        share: Share of the consumer's rows that come from there, 0..1.
+        part: The same of the rows of ``sources``.
+    """
+
+    sinks: frozenset[str]
+    sources: frozenset[str]
+    share: float
+    part: float = 1.0
+
+
 def joined(
     spec: PipelineSpec,
     measured: Mapping[str, Measured],
@@ -76,7 +93,9 @@ def joined(
         for app in s.apps
     )
     weights = {name: app.weights for name, app in measured.items()}
-    links = tuple(edges(apps, rows, {name: section.reads for name, section in spec.apps.items()}, weights))
+    found = find_links(apps, rows, {name: section.reads for name, section in spec.apps.items()}, weights)
+    circle = tuple(sorted(set(cycle(found))))
+    links = () if circle else tuple(edges(found, rows, weights))
     return Signals(
         pipeline=spec.name,
         since=min(signals.since for signals in each),
@@ -93,6 +112,7 @@ def joined(
         app_bounds=bounds,
         unmeasured=tuple(n for n in spec.apps if n not in by_app and (current is None or current.wanted(n))),
         edges=links,
+        circle=circle,
     )
 
 
@@ -138,13 +158,13 @@ def _looked_at(row: BatchMetrics) -> datetime:
     return span(row)[0] if row.arrival_basis is ArrivalBasis.PLANNED else row.time
 
 
-def edges(
+def find_links(
     apps: Sequence[AppSignals],
     rows: Mapping[str, Sequence[BatchMetrics]],
     reads: Mapping[str, Sequence[str]],
     weights: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-) -> Iterator[Edge]:
-    """Yield the edges between apps; none if they feed each other in a circle, which has no head to size from.
+) -> Mapping[str, Mapping[str, Link]]:
+    """Return what each app reads of others, by consumer and producer.
 
     Args:
         apps: The apps that have reported.
@@ -154,24 +174,37 @@ def edges(
         weights: How many rows of an app a row of each of its queries counts as, by app; apps of one query have none.
     """
     names = {app.app for app in apps}
-    found: dict[str, dict[str, _Link]] = {}
+    found: dict[str, dict[str, Link]] = {}
     for consumer in apps:
         parts = _rows_by_source(consumer, rows[consumer.app], weights.get(consumer.app, {}))
         total = sum(parts.values())
-        own: dict[str, _Link] = {}
+        own: dict[str, Link] = {}
         for producer in apps:
             shared = frozenset(name for name in producer.sinks if name in parts and producer.app != consumer.app)
             if shared:
                 share = sum(parts.pop(name) for name in shared) / total if total else 0.0
-                own[producer.app] = _Link(shared, shared, share)
+                own[producer.app] = Link(shared, shared, share)
         hidden = [name for name in reads.get(consumer.app, ()) if name in names and name not in own]
         rest = sum(parts.values()) / total if total else 0.0
         unexplained = frozenset(parts)
-        own |= {name: _Link(frozenset(), unexplained, rest / len(hidden), 1 / len(hidden)) for name in hidden}
+        own |= {name: Link(frozenset(), unexplained, rest / len(hidden), 1 / len(hidden)) for name in hidden}
         found[consumer.app] = own
-    if cycle(found):
-        return
-    for consumer_name, producers in found.items():
+    return found
+
+
+def edges(
+    links: Mapping[str, Mapping[str, Link]],
+    rows: Mapping[str, Sequence[BatchMetrics]],
+    weights: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+) -> Iterator[Edge]:
+    """Yield an edge for each link, with its rate if it can be measured.
+
+    Args:
+        links: As :func:`find_links` returns them, without a circle: that has no head to size from.
+        rows: See :func:`find_links`.
+        weights: See :func:`find_links`.
+    """
+    for consumer_name, producers in links.items():
         for producer_name, link in producers.items():
             of, read = weights.get(producer_name, {}), rows[consumer_name]
             written = sound(rows[producer_name])
@@ -180,23 +213,6 @@ def edges(
             edge = Edge(producer_name, consumer_name, None, share=link.share)
             each = _reading(link, read, weights.get(consumer_name, {}))
             yield _of_queries(edge, [_edge(replace(edge, share=s), written, of, own, link.sinks) for own, s in each])
-
-
-@dataclass(frozen=True)
-class _Link:
-    """What an app reads of another.
-
-    Attributes:
-        sinks: Sinks of the producer that the consumer reads; empty if its sink hides.
-        sources: Sources of the consumer that are explained by it.
-        share: Share of the consumer's rows that come from there, 0..1.
-        part: The same of the rows of ``sources``.
-    """
-
-    sinks: frozenset[str]
-    sources: frozenset[str]
-    share: float
-    part: float = 1.0
 
 
 def _rows_by_source(
@@ -213,7 +229,7 @@ def _rows_by_source(
 
 
 def _reading(
-    link: _Link, read: Sequence[BatchMetrics], weights: Mapping[str, float]
+    link: Link, read: Sequence[BatchMetrics], weights: Mapping[str, float]
 ) -> list[tuple[Sequence[BatchMetrics], float]]:
     """Return the telemetry of each query that reads from there, and the share of its rows that is, weighted."""
     if not weights:

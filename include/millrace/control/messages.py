@@ -12,7 +12,6 @@ from millrace.control.evaluation import GateResult, Hold, Request
 from millrace.control.proposals import FAILED, Proposals, acts
 from millrace.drivers import driver_log
 from millrace.lake.reconfigurations import BROKEN
-from millrace.model.app_spec import cycle
 from millrace.model.arrival import arrival_phrase
 from millrace.model.decision import Action, Decision, GuardOutcome, Outcome, Reconfiguration, predicted_of
 from millrace.model.deployment import (
@@ -203,10 +202,9 @@ def graph_problems(signals: Signals | None, *, streams_move: bool = False) -> st
         for sink, apps in writers.items()
         if len(apps) > 1
     ]
-    fed = {app.app: [w for s in app.sources for w in writers.get(s, ()) if w != app.app] for app in signals.apps}
-    circle = sorted(set(cycle(fed)))
-    if circle:
-        told.append(f"{', '.join(circle)} feed each other in a circle: each app is sized only by what arrives at it.")
+    if signals.circle and not streams_move:
+        names = ", ".join(signals.circle)
+        told.append(f"{names} feed each other in a circle: each app is sized only by what arrives at it.")
     return " ".join(told)
 
 

@@ -282,6 +282,7 @@ class Signals:
         bounds: The spec's bounds; of a pipeline of several apps, those of the first.
         app_bounds: The bounds of each of several apps, by name.
         edges: Rows between several apps: what one writes and another reads.
+        circle: Names of apps that feed each other in a circle; there are no edges then.
         budget: Most slots of all apps together; None for any number.
         budget_key: The spec key that sets it.
         priority: Weight against other pipelines if slots are scarce, > 0.
@@ -312,6 +313,7 @@ class Signals:
     join: JoinSignals | None = None
     app_bounds: Mapping[str, Bounds] = field(default_factory=dict)
     edges: tuple[Edge, ...] = ()
+    circle: tuple[str, ...] = ()
     budget: int | None = None
     budget_key: str = OWN_BUDGET
     priority: float = 1.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.control.app_graph import edges
+from millrace.control.app_graph import edges, find_links
 from millrace.control.collect import collect
 from millrace.control.messages import graph_problems
 from millrace.lake.control_tables import ControlTables
@@ -52,7 +52,7 @@ READ = [batch("count", 10 * n + 3, 0, source_end=400 * n) for n in range(-1, 11)
 
 def found(*apps: AppSignals, rows: Any = None, **reads: Any) -> dict[tuple[str, str], Edge]:
     by_app = {each.app: [] for each in apps} | {"clean": WRITTEN, "count": READ} | (rows or {})
-    return {(edge.producer, edge.consumer): edge for edge in edges(apps, by_app, reads)}
+    return {(edge.producer, edge.consumer): edge for edge in edges(find_links(apps, by_app, reads), by_app)}
 
 
 def test_edge_is_measured_from_the_end_of_one_batch_to_the_end_of_another() -> None:
@@ -97,11 +97,6 @@ def test_two_apps_that_feed_one_are_two_edges() -> None:
     assert {edge.producer: edge.share for edge in both.values()} == {"clean": 0.75, "late": 0.25}
 
 
-def test_circle_has_no_edges() -> None:
-    back = replace(CLEAN, sources={"kafka:raw": 1, "path:/gold": 1})
-    assert found(back, COUNT) == {}
-
-
 def test_app_that_reads_its_own_sink_has_no_edge_to_itself() -> None:
     assert found(replace(CLEAN, sources={"path:/silver": 5})) == {}
 
@@ -114,6 +109,9 @@ SPEC = PipelineSpec.model_validate(
         "budget": {"slots": 9},
     }
 )
+
+
+READS = {"reads": ("count",)}
 
 
 def rows_of(name: str, source: str, sink: str, seconds: float = 200) -> list[BatchMetrics]:
@@ -269,6 +267,15 @@ def test_apps_that_feed_each_other_in_a_circle_are_named(tmp_path: Path) -> None
     assert seen.edges == ()
     told = "clean, count feed each other in a circle: each app is sized only by what arrives at it."
     assert graph_problems(seen) == told
+    assert not graph_problems(seen, streams_move=True)
+
+
+def test_circle_that_only_the_spec_closes_is_named(tmp_path: Path) -> None:
+    rows = [*rows_of("clean", "raw", "path:/silver"), *rows_of("count", "path:/silver", "")]
+    closed = SPEC.model_copy(update={"apps": {**SPEC.apps, "clean": SPEC.apps["clean"].model_copy(update=READS)}})
+    seen = collect(closed, lake(tmp_path, *rows), Cursor(), START + timedelta(minutes=10))
+    assert (seen.edges, seen.circle) == ((), ("clean", "count"))
+    assert graph_problems(seen).startswith("clean, count feed each other in a circle")
 
 
 def test_pipeline_without_telemetry_is_not_ready(tmp_path: Path) -> None:
