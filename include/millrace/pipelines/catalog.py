@@ -20,8 +20,8 @@ from millrace.places import IN_CHECKOUT, home_folder
 BUILT_IN = Path(__file__).parent / "specs"
 EXAMPLES = BUILT_IN.with_name("examples")
 FOLDERS_VARIABLE = "MILLRACE_PIPELINES"
-DEFAULTS = "_defaults.yaml"
-"""File in a folder of specs with default sections for all of them."""
+DEFAULTS, OTHER_SUFFIX = "_defaults.yaml", "_defaults.yml"
+"""File in a folder of specs with default sections for all of them, and its other name."""
 OWN_KEYS = frozenset({"name", "script", "args", "apps", "fleet"})
 """Keys that pipelines cannot share."""
 
@@ -55,13 +55,14 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> PipelineSpec
         MillraceError: If the file is malformed, a key is unknown, a value is out of range, or the script
             does not exist.
     """
-    raw, defaults = _parsed(path, "Start with `name: <pipeline>`."), _defaults(path.parent)
+    raw = _parsed(path, "Start with `name: <pipeline>`.")
+    shared_file, defaults = _defaults(path.parent)
     try:
         spec = PipelineSpec.model_validate(_replaced({**defaults, **raw}, variables or _variables()))
     except ValidationError as error:
         section = next(iter(error.errors()[0]["loc"]), None)
         shared = section in defaults and section not in raw
-        raise _explained(path.with_name(DEFAULTS) if shared else path, error) from None
+        raise _explained(shared_file if shared else path, error) from None
     spec = with_absolute_paths(path, spec)
     scripts = {}
     for name, of_app in spec.app_specs.items():
@@ -148,11 +149,15 @@ def _parsed(path: Path, remedy: str) -> dict[str, Any]:
     return raw
 
 
-def _defaults(folder: Path) -> Mapping[str, Any]:
-    path = folder / DEFAULTS
+def _defaults(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    path, other = folder / DEFAULTS, folder / OTHER_SUFFIX
     try:
+        if other.is_file():
+            if path.is_file():
+                raise MillraceError(other.name, str(other), "one file with defaults", f"Merge it into {path.name}.")
+            path = other
         if not path.is_file():
-            return {}
+            return path, {}
     except OSError as error:  # pathlib hides only some
         raise MillraceError(path.name, str(path), "a readable file", f"Fix its permissions ({error}).") from None
     defaults = _parsed(path, "Write spec sections such as `alerts:`, or remove the file.")
@@ -160,7 +165,7 @@ def _defaults(folder: Path) -> Mapping[str, Any]:
         raise MillraceError(
             f"{path.name}: {own[0]}", defaults[own[0]], "keys that pipelines share", f"Remove `{own[0]}`."
         )
-    return defaults
+    return path, defaults
 
 
 def _mentions(path: Path, name: str) -> bool:

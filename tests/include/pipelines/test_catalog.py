@@ -17,7 +17,7 @@ from millrace.model.spec_sections import Slots
 from millrace.optimizers.drfm.metadata import Metadata
 from millrace.optimizers.drfm.options import AdmissionPolicy
 from millrace.optimizers.registry import all_of, problems
-from millrace.pipelines.catalog import DEFAULTS, FOLDERS_VARIABLE, find, load, load_all
+from millrace.pipelines.catalog import DEFAULTS, FOLDERS_VARIABLE, OTHER_SUFFIX, find, load, load_all
 from millrace.places import PACKAGE
 
 GOOD: dict[str, Any] = {"name": "orders", "script": "orders.py"}
@@ -69,6 +69,17 @@ def test_defaults_of_a_folder_apply_to_specs_that_do_not_override_them(folder: P
     assert not problems and specs.keys() >= {"orders", "other"}
     assert (specs["orders"].mode, specs["orders"].guards.cool_down_s) == ("approve", 9)
     assert specs["other"].mode == "auto" and specs["other"].guards.cool_down_s != 9, "a section is taken as a whole"
+
+
+def test_defaults_may_have_the_other_suffix_of_yaml(folder: Path) -> None:
+    written(folder, {"mode": "approve"}, OTHER_SUFFIX)
+    assert load(written(folder, GOOD)).mode == "approve"
+    written(folder, {"moed": "auto"}, OTHER_SUFFIX)
+    with pytest.raises(MillraceError, match=r"_defaults.yml: moed"):
+        load(written(folder, GOOD))
+    written(folder, {"mode": "auto"}, DEFAULTS)
+    with pytest.raises(MillraceError, match=r"_defaults.yml: .*one file with defaults"):
+        load(written(folder, GOOD))
 
 
 @pytest.mark.parametrize(
