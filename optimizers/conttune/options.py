@@ -25,6 +25,7 @@ class FlowOptions(Options):
             not worth the cores it could cost.
         change_s: Time that a change costs, seconds, as if its slots did nothing for that long, >= 0, until changes of
             the app were measured: a step down is made only if it pays for itself and for the step up that undoes it.
+            None for 10 s if the driver restarts, and 5 s if it does not.
         top_k: Most recent observations of an operator and level that are averaged, >= 1.
         catch_up: Also serve the backlog within catch_up_s, never the part that Millrace's own restart caused; no step
             down while a backlog drains.
@@ -48,7 +49,7 @@ class FlowOptions(Options):
     exponent: float = Field(0.85, gt=0, le=1.5)
     exponent_sd: float = Field(0.12, gt=0, le=1)
     reach: float = Field(2.5, ge=1)
-    change_s: float = Field(10.0, ge=0)
+    change_s: float | None = Field(None, ge=0)
     top_k: int = Field(10, ge=1)
     catch_up: bool = True
     drift: bool = True

@@ -298,6 +298,7 @@ def _app(
         first_batch_s=first_batch_s(history),
         empty_batches=sum(map(is_as_good_as_empty, history.in_period(counted))),
         change_s=change_s(history, fitted),
+        restarts=spec.executor_size is None,
         sources=dict(_rows_by_source(history)),
         sinks=tuple(sorted({row.sink for row in history.rows if row.sink})),
     )

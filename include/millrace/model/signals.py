@@ -187,6 +187,7 @@ class AppSignals:
             none is known, or if several queries run.
         change_s: Median cost of recent changes of slots, seconds: downtime, plus the time that the next batches took
             beyond the usual. None if too few changes were measured.
+        restarts: True if a change of slots restarts the driver.
         lag: Rows waiting at the end of the period in the source partitions (``topic/partition``) with the most; empty
             if the source does not report it.
         tasks: Tasks of the stage that takes most of a batch; None if batches differ, or if their number may follow the
@@ -231,6 +232,7 @@ class AppSignals:
     trigger_s: float = 0.0
     first_batches: Capacity | None = None
     change_s: float | None = None
+    restarts: bool = True
     sources: Mapping[str, int] = field(default_factory=dict)
     sinks: tuple[str, ...] = ()
     settling: bool = False

@@ -68,6 +68,13 @@ def test_collect_when_steady_then_every_figure_is_right(tmp_path: Path) -> None:
     assert not signals.settling
 
 
+@pytest.mark.parametrize(("master", "restarts"), [("local", True), ("embedded", False)])
+def test_collect_says_if_a_change_of_slots_is_a_restart(tmp_path: Path, master: str, restarts: bool) -> None:
+    lake = lake_of(tmp_path, App().run(60, 500))
+    seen = collect(spec(submit={"master": master}), ControlTables(lake), NOWHERE, START + timedelta(minutes=10))
+    assert of(seen).restarts is restarts
+
+
 def test_collect_reports_the_newest_rate_too(tmp_path: Path) -> None:
     rows = App(fixed_s=0.4).run(120, lambda t: 300 if t < 110 else 1200)
     seen = of(collect_from(lake_of(tmp_path, rows)))

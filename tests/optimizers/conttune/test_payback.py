@@ -72,6 +72,14 @@ def test_step_down_says_its_savings_and_cost() -> None:
     )
 
 
+@pytest.mark.parametrize(("restarts", "cost"), [(True, 110), (False, 55)])
+def test_until_changes_were_measured_a_restart_counts_twice_as_much_as_other_executors(
+    restarts: bool, cost: int
+) -> None:
+    first = driven([LOW], change_s=None, restarts=restarts)[0]
+    assert f"Scaling down and up again costs {cost} slot-seconds" in first.sentence
+
+
 @given(st.integers(2, 40), st.floats(0.0, 0.9))
 @settings(max_examples=25, deadline=None)
 def test_load_that_falls_permanently_is_followed_in_twice_the_pay_back_time(high: int, share: float) -> None:
