@@ -37,6 +37,7 @@ class Contingencies:
         decisions: Store for the Decision that carries out a line.
         deployments: Store for its version.
         clock: The present (UTC).
+        seconds: The same on a monotonic clock, as the watch uses it, seconds.
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class Contingencies:
         decisions: DecisionStore,
         deployments: DeploymentStore,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app, self._watch = app, watch
-        self._decisions, self._deployments, self._clock = decisions, deployments, clock
+        self._decisions, self._deployments = decisions, deployments
+        self._clock, self._seconds = clock, seconds
         self._excess: Excess | None = None
         self._settled = ""
         self._blocked: tuple[str, Position] | None = None
@@ -90,7 +93,7 @@ class Contingencies:
 
     def _due(self, lines: tuple[Contingency, ...]) -> tuple[Contingency, str] | None:
         """Return the line to carry out and what triggered it; None if nothing did."""
-        now_s = time.monotonic()
+        now_s = self._seconds()
         rates = [line for line in lines if line.above_rows_per_s is not None]
         if rates and (exceeded := self._exceeded(rates, now_s)) is not None:
             return exceeded

@@ -17,7 +17,6 @@ from millrace.model.contingency import Contingency, ContingencyPlan
 from millrace.model.decision import Action, Decision
 from millrace.model.deployment import AppDeployment, Deployment, ExecutorSize
 from millrace.model.errors import MillraceError
-from millrace.runtime.agent import contingencies
 from millrace.runtime.agent.contingencies import Contingencies
 from millrace.runtime.arrival_watch import ArrivalWatch
 
@@ -28,12 +27,13 @@ LINES = (Contingency("a", 4, 40.0, 2.0), Contingency("a", 8, 80.0, 2.0))
 class Rig:
     """One app of two slots, its plan, and time controlled by the test."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path) -> None:
         self.lake, self.watch, self.now_s, self.rows = Lake(root), ArrivalWatch(), 0.0, 0
         self.deployments, self.decisions = DeploymentStore(self.lake), DecisionStore(self.lake)
-        self.agent = Contingencies("a", self.watch, self.decisions, self.deployments, lambda: NOON)
+        self.clock = lambda: NOON
+        stores = self.decisions, self.deployments
+        self.agent = Contingencies("a", self.watch, *stores, lambda: self.clock(), lambda: self.now_s)
         self.evaluated(NOON - timedelta(seconds=60))
-        monkeypatch.setattr(contingencies.time, "monotonic", lambda: self.now_s)
 
     def evaluated(self, time: datetime) -> None:
         """Record an evaluation."""
@@ -70,8 +70,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    return Rig(tmp_path, monkeypatch)
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
 
 
 def plan(**changes: object) -> ContingencyPlan:
@@ -244,7 +244,7 @@ def test_overdue_batch_counts_beside_rates_as_a_source_may_report_them_late(rig:
 
 
 def test_plan_lapses_if_evaluations_have_stopped(rig: Rig) -> None:
-    rig.agent = Contingencies("a", rig.watch, rig.decisions, rig.deployments, lambda: NOON + timedelta(seconds=250))
+    rig.clock = lambda: NOON + timedelta(seconds=250)
     rig.deploy(plan())
     assert not rig.arrive(170, 20) and rig.acted() == []
     rig.evaluated(NOON + timedelta(seconds=240))
@@ -258,7 +258,7 @@ def test_blocked_line_is_told_again_only_if_other_slots_are_left_and_is_no_evalu
 
     elsewhere(4, None)
     now = [NOON]
-    rig.agent = Contingencies("a", rig.watch, rig.decisions, rig.deployments, lambda: now[0])
+    rig.clock = lambda: now[0]
     rig.deploy(plan(max_total_slots=6))
     assert not rig.arrive(170, 10) and len(rig.acted()) == 1
     elsewhere(4, 1)
