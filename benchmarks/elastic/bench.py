@@ -6,6 +6,8 @@ rule of Kubernetes' HorizontalPodAutoscaler; ours by restart on ``local`` and on
 does not run: a controller process does the DAG's work (``controller.py``). ``bench latency`` measures what Airflow
 adds.
 
+``modelled`` runs the streams on a model of the app in minutes, with several seeds (``modelled.py``).
+
 Each scenario is one round of at most an hour. Another ``--seed`` is another round with another random walk. With
 ``--json docs/benchmarks`` each scenario has its own file, so a whole measurement can be interrupted.
 """
@@ -16,11 +18,13 @@ import random
 import signal
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from benchmarks.drfm.gps import file as trace
+from benchmarks.elastic import modelled
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
 from benchmarks.elastic.contest import BENCH, Contest, fixed_for
@@ -47,7 +51,7 @@ from benchmarks.elastic.streams import (
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
 from benchmarks.record import Record, at_most, percentiles
 from benchmarks.stack import memory_at_rest_mb
-from millrace.local.stack.progress import say
+from millrace.local.stack.progress import say, step
 
 PLACEMENT = "placement_even"
 MAX_LAG_S = 30.0
@@ -75,7 +79,7 @@ STREAMS: Mapping[str, int] = {
     "taxis": 240,
 }
 """Length of each stream, seconds."""
-SCENARIOS = (LATENCY, RISE, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
+SCENARIOS = (modelled.SCENARIO, LATENCY, RISE, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
 QUICK_SCENARIOS = (LATENCY, PLACEMENT, KILLS, "step6")
 
 
@@ -127,6 +131,9 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resu
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     runs: dict[Stream, dict[str, Run]] = {}
     try:
+        records += _modelled(quick) if modelled.SCENARIO in wanted else []
+        if wanted == [modelled.SCENARIO]:
+            return records
         with (
             tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
             embedded_cluster(Path(folder).resolve()) as cluster,
@@ -145,6 +152,17 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resu
     for one, by_method in runs.items():
         records += [*stream_records(one, [by_method]), *_decisions(one, by_method)]
     return [*records, *attempts.failures]
+
+
+def _modelled(quick: bool) -> list[Record]:
+    """Return the figures of all streams on a modelled app; a walk is another one with each seed."""
+    seeds = range(modelled.QUICK_SEEDS if quick else modelled.SEEDS)
+    streams: dict[str, list[Stream]] = {}
+    for name in (name for name in STREAMS if name != "processor"):
+        with suppress(FileNotFoundError):  # the trace of the taxis
+            streams[name] = [stream(name, _shape(name, seed), STREAMS[name]) for seed in seeds]
+    with step(modelled.SCENARIO):
+        return list(modelled.records(BENCH, streams, WHOLE.levels, MAX_LAG_S))
 
 
 def _run_stream(contest: Contest, name: str, size: Size, seed: int, runs: dict[Stream, dict[str, Run]]) -> None:

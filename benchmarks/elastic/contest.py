@@ -11,7 +11,7 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.capacity import BatchTime, measure, needed_slots
 from benchmarks.elastic.cluster import Cluster
-from benchmarks.elastic.judging import better_rivals
+from benchmarks.elastic.judging import NOISE_S, Cost, better_rivals
 from benchmarks.elastic.measure import downtime_s
 from benchmarks.elastic.methods import LIVE, Method, fixed
 from benchmarks.elastic.runs import FIGURES, Run, make_pipeline, run_stream, source_of
@@ -23,6 +23,10 @@ FIXED = "fixed"
 NEVER = ("rows_lost", "rows_doubled")
 """Figures for which the worst run counts; ours must be 0."""
 MEASURING_PERIOD_S = 1.0
+MOST_OF_FIXED = {"day": 0.85, "sawtooth": 0.85, "silence": 0.85}
+"""Highest core-seconds relative to the smallest fixed size that keeps the lag goal, by stream."""
+MOST_BEHIND = 0.05
+"""Highest share of a stream's length in which the lag goal may be missed."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Contest:
 def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) -> tuple[Method, ...]:
     """Return the fixed-slot methods, from the slots that keep the lag goal at the mean rate to those for the stream.
 
+    One more size follows: batch times may have been measured in a better moment.
+
     Args:
         stream: The stream.
         times: Batch times by slots; if they are unknown, this is empty and so is the result.
@@ -81,7 +87,9 @@ def fixed_for(stream: Stream, times: Mapping[int, BatchTime], max_lag_s: float) 
         return ()
     at_mean = [round(stream.mean)] * len(stream.counts)
     peak, mean = (needed_slots(counts, times, max_lag_s) for counts in (stream.counts, at_mean))
-    return tuple(fixed(f"{FIXED}_{slots}", slots) for slots in sorted(times) if mean <= slots <= peak)
+    enough = [slots for slots in sorted(times) if slots >= mean]
+    chosen = [slots for slots in enough if slots <= peak]
+    return tuple(fixed(f"{FIXED}_{slots}", slots) for slots in enough[: len(chosen) + 1])
 
 
 def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]:
@@ -101,7 +109,31 @@ def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]
         found.append(
             Record(BENCH, stream.name, LIVE.name, "better_rivals", beaten, "runs", n=n, target=target, holds=holds)
         )
+        found += _promise(stream, [run.cost for run in by_method[LIVE.name]], costs)
     return found
+
+
+def _promise(stream: Stream, ours: Sequence[Cost], rounds: Sequence[Mapping[str, Cost]]) -> list[Record]:
+    """Return how long the worst run is behind, and what it costs relative to a fixed size that keeps the lag goal."""
+    behind = max(cost.behind_s for cost in ours) / len(stream.counts)
+    ratios = [costs[LIVE.name].core_seconds / kept.core_seconds for costs in rounds if (kept := kept_cost(costs))]
+    found = [_judged(stream, "behind_ratio", behind, len(ours), MOST_BEHIND)]
+    if ratios:
+        limit = MOST_OF_FIXED.get(stream.name)
+        found.append(_judged(stream, "core_seconds_vs_fixed", max(ratios), len(ratios), limit))
+    return found
+
+
+def _judged(stream: Stream, figure: str, worst: float, n: int, limit: float | None) -> Record:
+    target, holds = (None, None) if limit is None else at_most(worst, limit)
+    return Record(BENCH, stream.name, LIVE.name, figure, worst, "ratio", n=n, target=target, holds=holds)
+
+
+def kept_cost(costs: Mapping[str, Cost]) -> Cost | None:
+    """Return the cost of the smallest fixed size that keeps the lag goal; None if none does, or ours failed."""
+    fixed_sizes = {int(name.removeprefix(f"{FIXED}_")): cost for name, cost in costs.items() if name.startswith(FIXED)}
+    kept = [cost for _, cost in sorted(fixed_sizes.items()) if cost.behind_s <= NOISE_S]
+    return kept[0] if kept and LIVE.name in costs else None
 
 
 def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:

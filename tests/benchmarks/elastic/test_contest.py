@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.elastic.capacity import BatchTime
+from dataclasses import replace
+
+from benchmarks.elastic.capacity import BatchTime, needed_slots
 from benchmarks.elastic.contest import fixed_for, records
 from benchmarks.elastic.runs import FIGURES, Run
 from benchmarks.elastic.streams import step6, stream
@@ -32,6 +34,18 @@ def test_one_run_in_which_a_rival_is_better_misses_the_target() -> None:
     assert _figure(records(STREAM, [good, bad]), "live", "better_rivals").holds is False
 
 
+def test_cost_is_compared_with_the_smallest_fixed_size_that_keeps_the_goal() -> None:
+    rivals = {"fixed_4": _run(300, 9), "fixed_6": _run(600, 0.5), "fixed_10": _run(900, 0)}
+    first, second = {**rivals, "live": _run(480, 0)}, {**rivals, "live": _run(540, 4)}
+    found = records(replace(STREAM, name="day"), [first, second])
+    ratio, behind = (_figure(found, "live", figure) for figure in ("core_seconds_vs_fixed", "behind_ratio"))
+    assert (ratio.value, ratio.n, ratio.holds) == (0.9, 2, False)
+    assert (behind.value, behind.holds) == (0.1, False)
+    none = records(STREAM, [{"fixed_4": _run(300, 9), "live": _run(200, 2)}])
+    assert all(r.figure != "core_seconds_vs_fixed" for r in none)
+    assert _figure(none, "live", "behind_ratio").holds is True
+
+
 def test_downtime_is_judged_by_the_worst_run_against_fixed_slots() -> None:
     fixed, calm, stopped = _run(600, 0, (0.1, 0.3)), _run(300, 0, (0.2, 0.4)), _run(300, 0, (0.2, 8.3))
     found = records(STREAM, [{"fixed_6": fixed, "live": calm}, {"fixed_6": fixed, "live": stopped}])
@@ -51,10 +65,11 @@ def test_method_that_failed_in_one_round_keeps_its_other_runs() -> None:
     assert (_figure(found, "ratio", "core_seconds").n, _figure(found, "live", "core_seconds").n) == (1, 2)
 
 
-def test_fixed_sizes_are_those_between_the_mean_and_the_peak() -> None:
+def test_fixed_sizes_are_those_between_the_mean_and_the_peak_and_one_more() -> None:
     times = {slots: BatchTime(0.5, 0.06 / slots) for slots in (2, 4, 6, 8)}
     found = fixed_for(STREAM, times, 20.0)
     slots = [method.slots or 0 for method in found]
     assert [method.name for method in found] == [f"fixed_{n}" for n in slots]
     assert len(slots) >= 2 and slots == list(range(slots[0], slots[-1] + 1, 2))
+    assert slots[-2] == needed_slots(STREAM.counts, times, 20.0)
     assert fixed_for(STREAM, {}, 20.0) == ()
