@@ -271,8 +271,8 @@ class ModelledApp:
     def _operators(self, rows: int) -> tuple[OperatorBatch, ...]:
         """Return what the stages of a batch report: a few more slots add to the fixed time of their tasks."""
         p, more = self._present, self._present > 2
-        look_ups_s = 0.4 + 0.0585 * rows * self._noise.lognormvariate(0.0, 0.02)
-        sums_s, state_s = (2.2 + 0.002 * rows, 2.5 + 0.004 * rows) if more else (1.0, 1.2)
+        look_ups_s = 0.4 + (0.061 if more else 0.0575) * rows * self._noise.lognormvariate(0.0, 0.02)
+        sums_s, state_s = (2.1 + 0.0017 * rows, 2.1 + 0.0072 * rows) if more else (1.0, 1.2)
         return (
             OperatorBatch("0.MapInPandas", "MapInPandas", MAPS, p, rows, rows, look_ups_s),
             OperatorBatch("1.Sum", "ObjectHashAggregate", MAPS, p, rows, rows, sums_s),
