@@ -130,6 +130,26 @@ LIVE = (
         },
     ),
     Claim(
+        "Time that drivers were alive for 32 streams, whose load needs one to four drivers over the day",
+        "./millrace bench fleet --scenario sfvar",
+        *("fleet", "sfvar", "horizon", "node_seconds"),
+        rivals={
+            "DRF-M": "drfm",
+            "ARD": "ard",
+            "fixed drivers, streams packed with hindsight": "fixed_peak",
+            "fixed drivers for the mean": "even",
+        },
+        second=("95 % of rows are written within", "latency_p95_s"),
+        judged={
+            "relative to fixed drivers for the peak": "node_seconds_vs_fixed_peak",
+            "relative to DRF-M": "node_seconds_vs_drfm",
+            "moves per period more than DRF-M": "moves_per_period_above_drfm",
+            "overloaded drivers and periods more than DRF-M": "overloaded_node_periods_above_drfm",
+            "delay of a stream that moves, 95th percentile": "gap_p95_s",
+            "rows lost": "rows_lost",
+        },
+    ),
+    Claim(
         "Rows lost when {n} executors were killed while state moved",
         "./millrace bench placement --scenario kills",
         *("placement", "kills", "albic", "rows_lost"),

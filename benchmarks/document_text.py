@@ -24,6 +24,7 @@ RIVALS = """\
 - Spark's dynamic allocation: with its timeouts tuned for streaming. Spark's defaults: its own placement of state.
 - Kubernetes' rule on CPU: that of the HorizontalPodAutoscaler. Batch-ratio scaling: Spark's proposal SPARK-24815.
 - DS2 and ContTune: published tuners, run on the same measurements as Millrace's own.
+- DRF-M and ARD: published methods of admission, which move streams and start and stop drivers, too.
 """
 SIMULATED_RIVALS = """\
 - Oracle: knows each throughput, and chooses the fewest slots that are enough. Anything cheaper had too few slots.

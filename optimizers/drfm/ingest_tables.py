@@ -12,8 +12,8 @@ from millrace.optimizers.drfm.admission_state import AdmissionState
 from millrace.optimizers.drfm.problem import NEW, renumber
 
 LESS_LOADED = 0.9
-"""Share of the load of a stream's table that another table must end up with to get the stream, if all are full. Without
-this, streams would change tables in every period, and help nobody."""
+"""Share of the load of a stream's table that both tables must end up with at most if the stream changes tables, if all
+are full. Without this, streams would change tables in every period, and help nobody."""
 
 
 def at_tables(
@@ -26,8 +26,7 @@ def at_tables(
 ) -> AdmissionState:
     """Return the state with the plan's nodes mapped to the ingest tables that may get streams.
 
-    If the plan wants more tables than there are, its margin cannot be had. Streams then only move if a table would
-    exceed its capacity where they are.
+    If the plan wants more tables than there are, they are full, see :func:`full_tables`.
 
     Args:
         state: The plan, which may use any number of nodes.
@@ -39,13 +38,43 @@ def at_tables(
     """
     place = {table: number for number, table in enumerate(up)}
     former = np.array([place.get(before.get(name, NEW), NEW) for name in state.streams], dtype=np.intp)
-    planned = [place[node] if node in running else len(up) + node for node in state.node.tolist()]
-    always = [place[node] for node in running]
-    table = match_tables(np.array(planned, dtype=np.intp), former, len(up), rate, always)
-    if len(np.unique(state.node)) > len(up) and (former > NEW).all():
-        fits = np.bincount(former, weights=rate).max(initial=0.0) <= capacity
-        table = former if fits else table
+    if len(np.unique(state.node)) > len(up):
+        table = full_tables(former, len(up), rate, capacity)
+    else:
+        planned = [place[node] if node in running else len(up) + node for node in state.node.tolist()]
+        always = [place[node] for node in running]
+        table = match_tables(np.array(planned, dtype=np.intp), former, len(up), rate, always)
     return replace(state, node=np.array(up, dtype=np.intp)[table])
+
+
+def full_tables(before: Ints, tables: int, rate: Floats, capacity: float) -> Ints:
+    """Return the table of each stream, shape (S,), if there are too few for a plan with its margin.
+
+    New streams go to the least loaded table, the fastest first. Others stay, unless a table exceeds its capacity: then
+    a stream of the fullest moves to the least loaded, as long as that makes the fuller of both clearly less full.
+
+    Args:
+        before: Former table of each stream, shape (S,); -1 without one.
+        tables: Number of tables, >= 1.
+        rate: Expected rate of each stream, shape (S,), >= 0.
+        capacity: Rate that a table can take, > 0.
+    """
+    table, placed = before.copy(), before > NEW
+    load = np.bincount(before[placed], weights=rate[placed], minlength=tables)
+    new = np.flatnonzero(~placed)
+    for stream in new[np.argsort(-rate[new], kind="stable")]:
+        table[stream] = load.argmin()
+        load[table[stream]] += rate[stream]
+    while load.max() > capacity:
+        most, least = int(load.argmax()), int(load.argmin())
+        members = np.flatnonzero(table == most)
+        fuller = np.maximum(load[most] - rate[members], load[least] + rate[members])
+        if fuller.min() > LESS_LOADED * load[most]:
+            break
+        stream = members[fuller.argmin()]
+        table[stream] = least
+        load[most], load[least] = load[most] - rate[stream], load[least] + rate[stream]
+    return table
 
 
 def match_tables(node: Ints, before: Ints, tables: int, rate: Floats, running: Sequence[int] = ()) -> Ints:
