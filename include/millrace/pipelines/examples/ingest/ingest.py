@@ -19,7 +19,7 @@ def stream(spark: SparkSession, name: str, options: dict[str, Any]) -> DataStrea
     """Return the writer of one stream; the fleet gives it its name and its checkpoint, and starts it."""
     rows = spark.readStream.format("delta").load(f"{options['landing']}/{name}")
     writer = ingested(rows, options.get("wait_ms", 0)).writeStream.format("delta")
-    return writer.option("path", f"{options['bronze']}/{name}").trigger(processingTime="10 seconds")
+    return writer.option("path", f"{options['bronze']}/{name}").trigger(processingTime="30 seconds")
 
 
 def ingested(rows: DataFrame, wait_ms: int) -> DataFrame:
