@@ -33,6 +33,7 @@ from millrace.optimizers.registry import all_of
 from millrace.reporting.tracker import MlflowTracker
 from millrace.runtime.agent.contingencies import Contingencies
 from millrace.runtime.arrival_watch import ArrivalWatch
+from millrace.runtime.telemetry.running_batch import has_risen, is_overdue
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 BEFORE_S = 20.0
@@ -122,6 +123,7 @@ class ModelledApp:
         self._due_s: float | None = None  # when the newest version is carried out
         self._ends: list[tuple[float, int]] = []
         self._changes = 0
+        self._marked, self._rate, self._took_s = (self._now_s, 0), 0.0, 0.0  # as reported last
         self._watch = ArrivalWatch()
         self._agent = Contingencies(
             self._app, self._watch, self._tables.decisions, self._tables.deployments, self._clock, lambda: self._now_s
@@ -183,13 +185,23 @@ class ModelledApp:
                 left_s -= STEP_S
             if self._now_s >= mark_s:
                 mark_s += MARK_S
-                self._report({RUNNING: round(1000 * (self._now_s - began_s))})
+                self._mark(self._now_s - began_s)
         self._watch.runs(self._app, None)
+        self._took_s = self._now_s - began_s
+        self._rate = (self._end - self._marked[1]) / max(self._now_s - self._marked[0], STEP_S)
         self._taken += rows
         self._ends.append((self._now_s, self._taken))
         self._batch += 1
         self._report({"triggerExecution": round(1000 * (self._now_s - began_s))}, rows)
         self._carry_out(between_batches=True)
+
+    def _mark(self, ran_s: float) -> None:
+        """Report the running batch if the telemetry of a driver would."""
+        rate = (self._end - self._marked[1]) / (self._now_s - self._marked[0])
+        risen = has_risen(rate, self._rate)
+        if risen or is_overdue(ran_s, max(self._took_s, MARK_S)):
+            self._rate = rate if risen else self._rate
+            self._report({RUNNING: round(1000 * ran_s)})
 
     def _rest(self) -> None:
         mark_s = self._now_s + IDLE_S
@@ -247,6 +259,7 @@ class ModelledApp:
         self._tables.reconfigurations.record(Reconfiguration(*of, began, self.now, 0.0, Outcome.READY))
 
     def _report(self, durations_ms: dict[str, int], rows: int = 0) -> None:
+        self._marked = self._now_s, self._end
         if not self._live:
             return
         self._fresh = True
