@@ -29,7 +29,7 @@ def run_once(stream: Stream, seed: int, max_lag_s: float, slots: int | None = No
     """Return what a run costs, and how often it changes its slots.
 
     Args:
-        stream: What arrives.
+        stream: The arrivals.
         seed: Seed of the model's noise.
         max_lag_s: The lag goal.
         slots: Fixed slots; None if Millrace decides.

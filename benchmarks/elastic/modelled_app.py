@@ -1,6 +1,6 @@
 """A stream on a modelled app: a run takes seconds instead of minutes, and every seed is another run.
 
-What decides is real: telemetry in a lake, its collection, the control loop, the tuner, and the agent's plans for more
+The deciding parts are real: telemetry in a lake, its collection, the control loop, the tuner, and the agent's plans for more
 arrival. Only the quality gate passes everything. Spark is modelled: how long batches take, and when executors come and
 go. :class:`Costs` were measured on two cores.
 """
@@ -49,7 +49,7 @@ MAPS, PARTITIONS = 24, 8
 
 @dataclass(frozen=True)
 class Costs:
-    """What batches and changes cost on a machine.
+    """Costs of batches and changes on a machine.
 
     Attributes:
         fixed_s: Fixed cost of a batch.
@@ -96,11 +96,11 @@ class ModelledApp:
     """The app, its agent and its controller.
 
     Attributes:
-        stream: What arrives.
+        stream: The arrivals.
         folder: Folder of its lake.
         seed: Seed of the noise.
         slots: Fixed slots; None if Millrace decides.
-        costs: What batches and changes cost.
+        costs: Costs of batches and changes.
     """
 
     stream: Stream

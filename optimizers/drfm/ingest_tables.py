@@ -13,7 +13,7 @@ from millrace.optimizers.drfm.problem import NEW, renumber
 
 LESS_LOADED = 0.9
 """Share of the load of a stream's table that both tables must end up with at most if the stream changes tables, if all
-are full. Without this, streams would change tables in every period, and help nobody."""
+are full. Without this, streams would change tables in every period without any gain."""
 
 
 def at_tables(
