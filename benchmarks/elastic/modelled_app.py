@@ -1,8 +1,8 @@
 """A stream on a modelled app: a run takes seconds instead of minutes, and every seed is another run.
 
-The deciding parts are real: telemetry in a lake, its collection, the control loop, the tuner, and the agent's plans for more
-arrival. Only the quality gate passes everything. Spark is modelled: how long batches take, and when executors come and
-go. :class:`Costs` were measured on two cores.
+The deciding parts are real: telemetry in a lake, its collection, the control loop, the tuner, and the agent's plans for
+more arrival. Only the quality gate passes everything. Spark is modelled: the duration of batches, and the times at
+which executors come and go. :class:`Costs` were measured on two cores.
 """
 
 from __future__ import annotations
