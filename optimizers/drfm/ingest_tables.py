@@ -60,11 +60,8 @@ def full_tables(before: Ints, tables: int, rate: Floats, capacity: float) -> Int
         capacity: Rate that a table can take, > 0.
     """
     table, placed = before.copy(), before > NEW
-    load = np.bincount(before[placed], weights=rate[placed], minlength=tables)
-    new = np.flatnonzero(~placed)
-    for stream in new[np.argsort(-rate[new], kind="stable")]:
-        table[stream] = load.argmin()
-        load[table[stream]] += rate[stream]
+    load: Floats = np.bincount(before[placed], weights=rate[placed], minlength=tables).astype(float)
+    _fill(np.flatnonzero(~placed), before, table, load, rate)
     while load.max() > capacity:
         most, least = int(load.argmax()), int(load.argmin())
         members = np.flatnonzero(table == most)
@@ -90,11 +87,23 @@ def match_tables(node: Ints, before: Ints, tables: int, rate: Floats, running: S
     """
     before = np.where(before < tables, before, NEW)  # a spec may name fewer tables than before
     table = renumber(node, before, tables, running)
-    load = np.bincount(table, weights=rate, minlength=tables)[:tables]
-    beyond = np.flatnonzero(table >= tables)
-    for stream in beyond[np.argsort(-rate[beyond], kind="stable")]:
+    load: Floats = np.bincount(table, weights=rate, minlength=tables)[:tables].astype(float)
+    _fill(np.flatnonzero(table >= tables), before, table, load, rate)
+    return table
+
+
+def _fill(streams: Ints, before: Ints, table: Ints, load: Floats, rate: Floats) -> None:
+    """Put streams on the least loaded tables, the fastest first, unless their former table is hardly fuller.
+
+    Args:
+        streams: The streams.
+        before: Former table of all streams, shape (S,); -1 without one.
+        table: Table of all streams, shape (S,); changed.
+        load: Sum of the rates on each table, shape (T,); changed.
+        rate: Rate of all streams, shape (S,).
+    """
+    for stream in streams[np.argsort(-rate[streams], kind="stable")]:
         least, former = int(load.argmin()), int(before[stream])
         stays = former > NEW and load[least] + rate[stream] >= LESS_LOADED * (load[former] + rate[stream])
         table[stream] = former if stays else least
         load[table[stream]] += rate[stream]
-    return table
