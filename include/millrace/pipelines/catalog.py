@@ -152,14 +152,14 @@ def _parsed(path: Path, remedy: str) -> dict[str, Any]:
 def _defaults(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     path, other = folder / DEFAULTS, folder / OTHER_SUFFIX
     try:
-        if other.is_file():
-            if path.is_file():
-                raise MillraceError(other.name, str(other), "one file with defaults", f"Merge it into {path.name}.")
-            path = other
-        if not path.is_file():
-            return path, {}
+        files = [file for file in (path, other) if file.is_file()]
     except OSError as error:  # pathlib hides only some
         raise MillraceError(path.name, str(path), "a readable file", f"Fix its permissions ({error}).") from None
+    if not files:
+        return path, {}
+    if len(files) > 1:
+        raise MillraceError(other.name, str(other), "one file with defaults", f"Merge it into {path.name}.")
+    (path,) = files
     defaults = _parsed(path, "Write spec sections such as `alerts:`, or remove the file.")
     if own := sorted(OWN_KEYS & defaults.keys()):
         raise MillraceError(
