@@ -27,7 +27,7 @@ from benchmarks.drfm.gps import file as trace
 from benchmarks.elastic import modelled
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.cluster import Cluster, embedded_cluster
-from benchmarks.elastic.contest import BENCH, Contest, fixed_for
+from benchmarks.elastic.contest import BENCH, Contest, fixed_for, judged
 from benchmarks.elastic.contest import records as stream_records
 from benchmarks.elastic.methods import LIVE, RIVALS
 from benchmarks.elastic.placement import OURS, PLACED, batch_time_s
@@ -49,9 +49,9 @@ from benchmarks.elastic.streams import (
     taxis,
 )
 from benchmarks.latency.stages import DECISION_LIMITS, REGISTERED_LIMITS
-from benchmarks.record import Record, at_most, percentiles
+from benchmarks.record import Record, percentiles
 from benchmarks.stack import memory_at_rest_mb
-from millrace.local.stack.progress import say, step
+from millrace.local.stack.progress import say
 
 PLACEMENT = "placement_even"
 MAX_LAG_S = 30.0
@@ -80,6 +80,7 @@ STREAMS: Mapping[str, int] = {
 }
 """Length of each stream, seconds."""
 SCENARIOS = (modelled.SCENARIO, LATENCY, RISE, SCALE_UP, PLACEMENT, KILLS, *STREAMS, AT_REST)
+WITHOUT_CLUSTER = {modelled.SCENARIO, AT_REST}
 QUICK_SCENARIOS = (LATENCY, PLACEMENT, KILLS, "step6")
 
 
@@ -131,27 +132,39 @@ def run(quick: bool, scenarios: Collection[str] = SCENARIOS, seed: int = 0, resu
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a clean shutdown, as with Ctrl-C
     runs: dict[Stream, dict[str, Run]] = {}
     try:
-        records += _modelled(quick) if modelled.SCENARIO in wanted else []
-        if wanted == [modelled.SCENARIO]:
-            return records
-        with (
-            tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
-            embedded_cluster(Path(folder).resolve()) as cluster,
-        ):
-            records += _changes(cluster, attempts, size) if LATENCY in wanted else []
-            records += _rises(cluster, attempts, size) if RISE in wanted else []
-            records += _scale_ups(cluster, attempts, size) if SCALE_UP in wanted else []
-            records += _placement(cluster, attempts, size) if PLACEMENT in wanted else []
-            records += _kills(cluster, attempts, size, seed) if KILLS in wanted else []
-            contest = Contest(cluster, attempts, size.period_s, size.levels)
-            for name in (s for s in wanted if s in STREAMS):
-                _run_stream(contest, name, size, seed, runs)
+        if modelled.SCENARIO in wanted:
+            records += attempts.attempt(modelled.SCENARIO, LIVE.name, lambda _: _modelled(quick)) or []
+        if {*wanted} - WITHOUT_CLUSTER:
+            _on_cluster(wanted, attempts, size, seed, records, runs)
         records += (attempts.attempt(AT_REST, LIVE.name, lambda _: _memory()) or []) if AT_REST in wanted else []
     except KeyboardInterrupt:
         say("interrupted: these are the figures so far")
     for one, by_method in runs.items():
         records += [*stream_records(one, [by_method]), *_decisions(one, by_method)]
     return [*records, *attempts.failures]
+
+
+def _on_cluster(
+    wanted: Collection[str],
+    attempts: Attempts,
+    size: Size,
+    seed: int,
+    records: list[Record],
+    runs: dict[Stream, dict[str, Run]],
+) -> None:
+    """Measure on one embedded cluster; add figures and runs when they are measured, as others may be interrupted."""
+    with (
+        tempfile.TemporaryDirectory(prefix="millrace-bench-") as folder,
+        embedded_cluster(Path(folder).resolve()) as cluster,
+    ):
+        records += _changes(cluster, attempts, size) if LATENCY in wanted else []
+        records += _rises(cluster, attempts, size) if RISE in wanted else []
+        records += _scale_ups(cluster, attempts, size) if SCALE_UP in wanted else []
+        records += _placement(cluster, attempts, size) if PLACEMENT in wanted else []
+        records += _kills(cluster, attempts, size, seed) if KILLS in wanted else []
+        contest = Contest(cluster, attempts, size.period_s, size.levels)
+        for name in (s for s in wanted if s in STREAMS):
+            _run_stream(contest, name, size, seed, runs)
 
 
 def _modelled(quick: bool) -> list[Record]:
@@ -161,8 +174,7 @@ def _modelled(quick: bool) -> list[Record]:
     for name in (name for name in STREAMS if name != "processor"):
         with suppress(FileNotFoundError):  # the trace of the taxis
             streams[name] = [stream(name, _shape(name, seed), STREAMS[name]) for seed in seeds]
-    with step(modelled.SCENARIO):
-        return list(modelled.records(BENCH, streams, WHOLE.levels, MAX_LAG_S))
+    return list(modelled.records(BENCH, streams, WHOLE.levels, MAX_LAG_S))
 
 
 def _run_stream(contest: Contest, name: str, size: Size, seed: int, runs: dict[Stream, dict[str, Run]]) -> None:
@@ -211,7 +223,7 @@ def _changes(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
         records += percentiles(BENCH, "latency", LIVE.name, name, values, REGISTERED_LIMITS[executors])
     if changes.around:
         ratio = max(longest / before for longest, before in changes.around)
-        records.append(_judged("latency", "longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_RATIO_LIMIT))
+        records.append(judged("latency", "longest_batch_ratio", ratio, "ratio", LONGEST_BATCH_RATIO_LIMIT))
         longest = max(longest for longest, _ in changes.around)
         records.append(Record(BENCH, "latency", LIVE.name, "longest_batch_s", longest, "s", n=len(changes.around)))
     return records
@@ -244,7 +256,7 @@ def _scale_ups(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]
         "running_batch_ratio": max(ratios.running for ratios in found),
         "first_batch_ratio": max(ratios.first for ratios in found),
     }
-    return [_judged(SCALE_UP, figure, value, "ratio", SCALE_UP_LIMIT, len(found)) for figure, value in worst.items()]
+    return [judged(SCALE_UP, figure, value, "ratio", SCALE_UP_LIMIT, len(found)) for figure, value in worst.items()]
 
 
 def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]:
@@ -260,7 +272,7 @@ def _placement(cluster: Cluster, attempts: Attempts, size: Size) -> list[Record]
     for rival, limit in PLACED_LIMITS.items():
         if OURS in times and rival in times:
             ratio = times[OURS] / times[rival]
-            records.append(_judged(PLACEMENT, f"batch_time_vs_{rival}", ratio, "ratio", limit))
+            records.append(judged(PLACEMENT, f"batch_time_vs_{rival}", ratio, "ratio", limit))
     return records
 
 
@@ -277,17 +289,12 @@ def _kills(cluster: Cluster, attempts: Attempts, size: Size, first_seed: int) ->
         return []
     n = sum(run.kills for run in runs)
     return [
-        _judged("kills", "rows_lost", sum(run.rows_lost for run in runs), "rows", 0, n),
-        _judged("kills", "rows_doubled", sum(run.rows_doubled for run in runs), "rows", 0, n),
-        _judged("kills", "longest_batch_s", max(run.longest_batch_s for run in runs), "s", KILL_BATCH_LIMIT_S, n),
+        judged("kills", "rows_lost", sum(run.rows_lost for run in runs), "rows", 0, n),
+        judged("kills", "rows_doubled", sum(run.rows_doubled for run in runs), "rows", 0, n),
+        judged("kills", "longest_batch_s", max(run.longest_batch_s for run in runs), "s", KILL_BATCH_LIMIT_S, n),
     ]
 
 
 def _memory() -> list[Record]:
     """Return the memory of the whole stack at rest, including master and worker."""
-    return [_judged("stack at rest", "rss_mb", memory_at_rest_mb(), "MB", MEMORY_LIMIT_MB)]
-
-
-def _judged(scenario: str, figure: str, value: float, unit: str, limit: float, n: int = 1) -> Record:
-    target, holds = at_most(value, limit)
-    return Record(BENCH, scenario, LIVE.name, figure, value, unit, n=n, target=target, holds=holds)
+    return [judged("stack at rest", "rss_mb", memory_at_rest_mb(), "MB", MEMORY_LIMIT_MB)]

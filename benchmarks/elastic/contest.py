@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,7 +11,7 @@ from benchmarks.delays_app import Feed, flight_rows
 from benchmarks.elastic.attempts import Attempts
 from benchmarks.elastic.capacity import BatchTime, measure, needed_slots
 from benchmarks.elastic.cluster import Cluster
-from benchmarks.elastic.judging import NOISE_S, Cost, better_rivals
+from benchmarks.elastic.judging import Cost, better_rivals, smallest_kept
 from benchmarks.elastic.measure import downtime_s
 from benchmarks.elastic.methods import LIVE, Method, fixed
 from benchmarks.elastic.runs import FIGURES, Run, make_pipeline, run_stream, source_of
@@ -104,36 +104,31 @@ def records(stream: Stream, rounds: Sequence[Mapping[str, Run]]) -> list[Record]
     if LIVE.name in by_method:
         costs = [{name: run.cost for name, run in runs.items()} for runs in rounds]
         beaten = better_rivals(costs, LIVE.name)
-        target, holds = at_most(beaten, 0)
-        n = len(by_method[LIVE.name])
-        found.append(
-            Record(BENCH, stream.name, LIVE.name, "better_rivals", beaten, "runs", n=n, target=target, holds=holds)
-        )
+        found.append(judged(stream.name, "better_rivals", beaten, "runs", 0, len(by_method[LIVE.name])))
         found += _promise(stream, [run.cost for run in by_method[LIVE.name]], costs)
     return found
 
 
-def _promise(stream: Stream, ours: Sequence[Cost], rounds: Sequence[Mapping[str, Cost]]) -> list[Record]:
-    """Return how long the worst run is behind, and what it costs relative to a fixed size that keeps the lag goal."""
+def judged(scenario: str, figure: str, value: float, unit: str, limit: float | None, n: int = 1) -> Record:
+    """Return a figure of ours that must not exceed a limit; without one, it has no target."""
+    target, holds = (None, None) if limit is None else at_most(value, limit)
+    return Record(BENCH, scenario, LIVE.name, figure, value, unit, n=n, target=target, holds=holds)
+
+
+def _promise(stream: Stream, ours: Sequence[Cost], rounds: Sequence[Mapping[str, Cost]]) -> Iterator[Record]:
+    """Yield how long the worst run is behind, and what it costs relative to a fixed size that keeps the lag goal."""
     behind = max(cost.behind_s for cost in ours) / len(stream.counts)
-    ratios = [costs[LIVE.name].core_seconds / kept.core_seconds for costs in rounds if (kept := kept_cost(costs))]
-    found = [_judged(stream, "behind_ratio", behind, len(ours), MOST_BEHIND)]
+    yield judged(stream.name, "behind_ratio", behind, "ratio", MOST_BEHIND, len(ours))
+    kept = [(costs[LIVE.name], smallest_kept(_by_slots(costs))) for costs in rounds if LIVE.name in costs]
+    ratios = [live.core_seconds / least.core_seconds for live, least in kept if least is not None]
     if ratios:
         limit = MOST_OF_FIXED.get(stream.name)
-        found.append(_judged(stream, "core_seconds_vs_fixed", max(ratios), len(ratios), limit))
-    return found
+        yield judged(stream.name, "core_seconds_vs_fixed", max(ratios), "ratio", limit, len(ratios))
 
 
-def _judged(stream: Stream, figure: str, worst: float, n: int, limit: float | None) -> Record:
-    target, holds = (None, None) if limit is None else at_most(worst, limit)
-    return Record(BENCH, stream.name, LIVE.name, figure, worst, "ratio", n=n, target=target, holds=holds)
-
-
-def kept_cost(costs: Mapping[str, Cost]) -> Cost | None:
-    """Return the cost of the smallest fixed size that keeps the lag goal; None if none does, or ours failed."""
-    fixed_sizes = {int(name.removeprefix(f"{FIXED}_")): cost for name, cost in costs.items() if name.startswith(FIXED)}
-    kept = [cost for _, cost in sorted(fixed_sizes.items()) if cost.behind_s <= NOISE_S]
-    return kept[0] if kept and LIVE.name in costs else None
+def _by_slots(costs: Mapping[str, Cost]) -> dict[int, Cost]:
+    """Return the costs of the fixed sizes."""
+    return {int(name.removeprefix(f"{FIXED}_")): cost for name, cost in costs.items() if name.startswith(FIXED)}
 
 
 def _by_method(rounds: Sequence[Mapping[str, Run]]) -> dict[str, list[Run]]:

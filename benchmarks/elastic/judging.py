@@ -19,6 +19,15 @@ class Cost:
     behind_s: float
 
 
+def smallest_kept(by_slots: Mapping[int, Cost]) -> Cost | None:
+    """Return the cost of the smallest fixed size that keeps the lag goal; None if none does.
+
+    Args:
+        by_slots: Cost of each fixed size.
+    """
+    return next((cost for _, cost in sorted(by_slots.items()) if cost.behind_s <= NOISE_S), None)
+
+
 def beats(rival: Cost, ours: Cost) -> bool:
     """Return whether a rival is no worse in both, and better in at least one beyond noise."""
     cheaper = rival.core_seconds < ours.core_seconds * (1 - NOISE_RATIO)

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.elastic.contest import FIXED, kept_cost
-from benchmarks.elastic.judging import Cost
+from benchmarks.elastic.judging import Cost, smallest_kept
 from benchmarks.elastic.measure import behind_s, core_seconds
-from benchmarks.elastic.methods import LIVE
 from benchmarks.elastic.modelled_app import BEGIN, ModelledApp, ModelledRun
 from benchmarks.elastic.streams import Stream
 from benchmarks.record import Record, median
@@ -55,13 +53,12 @@ def records(
     for name, seeds in streams.items():
         cores, ratios, behind, changes = [], [], [], []
         for seed, stream in enumerate(seeds):
-            costs = {f"{FIXED}_{slots}": run_once(stream, seed, max_lag_s, slots)[0] for slots in levels}
-            costs[LIVE.name], changed = run_once(stream, seed, max_lag_s)
-            cores.append(costs[LIVE.name].core_seconds)
-            behind.append(costs[LIVE.name].behind_s / len(stream.counts))
+            kept = smallest_kept({slots: run_once(stream, seed, max_lag_s, slots)[0] for slots in levels})
+            live, changed = run_once(stream, seed, max_lag_s)
+            cores.append(live.core_seconds)
+            behind.append(live.behind_s / len(stream.counts))
             changes.append(float(changed))
-            kept = kept_cost(costs)
-            ratios += [] if kept is None else [cores[-1] / kept.core_seconds]
+            ratios += [] if kept is None else [live.core_seconds / kept.core_seconds]
         yield median(bench, SCENARIO, name, "core_seconds", cores, "core-s")
         if ratios:
             yield median(bench, SCENARIO, name, "core_seconds_vs_fixed", ratios, "ratio")
@@ -70,7 +67,7 @@ def records(
 
 
 def _timeline(stream: Stream, run: ModelledRun) -> Timeline:
-    counts, none = np.array(stream.counts, dtype=float), np.zeros(0)
+    counts = np.array(stream.counts, dtype=float)
     filled = np.flatnonzero(counts)
     return Timeline(
         begun=BEGIN,
@@ -80,10 +77,4 @@ def _timeline(stream: Stream, run: ModelledRun) -> Timeline:
         arrival_rows=np.cumsum(counts)[filled],
         batch_s=run.batch_s,
         batch_rows=run.batch_rows,
-        capacity_s=none,
-        capacity_slots=none,
-        capacity_rows_per_s=none,
-        spans=(),
-        evaluations=(),
-        changes=(),
     )

@@ -8,6 +8,7 @@ which executors come and go. :class:`Costs` were measured on two cores.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -129,7 +130,7 @@ class ModelledApp:
             self._app, self._watch, self._tables.decisions, self._tables.deployments, self._clock, lambda: self._now_s
         )
         plant = SparkPlant(spec, self._tables, self, self._clock)
-        gate = _Passing(self)
+        gate = _Passing(self._clock)
         self._loop = ControlLoop(spec, self._tables, gate, plant, all_of(spec), MlflowTracker(None), self._clock)
         self._fresh, self._evaluate_s = False, self._now_s
         self._record(None, "T2", self._clock())
@@ -151,13 +152,9 @@ class ModelledApp:
         """Do nothing: the agent carries out every change."""
         return ()
 
-    @property
-    def now(self) -> datetime:
-        """The present (UTC)."""
-        return BEGIN + timedelta(seconds=self._now_s)
-
     def _clock(self) -> datetime:
-        return self.now
+        """Return the present (UTC)."""
+        return BEGIN + timedelta(seconds=self._now_s)
 
     @property
     def _present(self) -> int:
@@ -231,7 +228,7 @@ class ModelledApp:
         if newest.version == self._deployed.version:
             return
         wanted = newest.apps[self._app].slots
-        self._deployed, self._began = newest, self.now
+        self._deployed, self._began = newest, self._clock()
         self._changes += wanted != self._present
         up = wanted > self._present
         self._due_s = self._now_s + (self.costs.start_s * self._noise.uniform(0.8, 1.3) if up else 0.0)
@@ -256,7 +253,7 @@ class ModelledApp:
     def _record(self, former: Deployment | None, tier: str, began: datetime) -> None:
         before = None if former is None else former.version
         of = (self._running.pipeline, self._app, self._running.decision_id, tier, before, self._running.version, 1)
-        self._tables.reconfigurations.record(Reconfiguration(*of, began, self.now, 0.0, Outcome.READY))
+        self._tables.reconfigurations.record(Reconfiguration(*of, began, self._clock(), 0.0, Outcome.READY))
 
     def _report(self, durations_ms: dict[str, int], rows: int = 0) -> None:
         self._marked = self._now_s, self._end
@@ -267,7 +264,7 @@ class ModelledApp:
             pipeline=self._running.pipeline,
             app=self._app,
             query=self._app,
-            time=self.now,
+            time=self._clock(),
             generation=1,
             epoch=0,
             batch_id=self._batch - 1,
@@ -303,9 +300,9 @@ class ModelledApp:
 
 @dataclass(frozen=True)
 class _Passing:
-    app: ModelledApp
+    clock: Callable[[], datetime]
 
     def check(self, since: Cursor, now: datetime) -> GateResult:
         """Return that all telemetry is sound."""
         del since, now
-        return GateResult(True, read_to=Cursor(10**6, self.app.now))
+        return GateResult(True, read_to=Cursor(10**6, self.clock()))

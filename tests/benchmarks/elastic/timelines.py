@@ -19,7 +19,6 @@ def timeline(arrivals: Points, batches: Points) -> Timeline:
         arrivals: Time and rows of each commit to the source.
         batches: End and rows of each batch.
     """
-    none = np.zeros(0)
     (arrival_s, arrived), (batch_s, taken) = (np.array(points, dtype=float).T for points in (arrivals, batches))
     return Timeline(
         begun=datetime(2013, 1, 1, tzinfo=UTC),
@@ -29,10 +28,4 @@ def timeline(arrivals: Points, batches: Points) -> Timeline:
         arrival_rows=np.cumsum(arrived),
         batch_s=batch_s,
         batch_rows=np.cumsum(taken),
-        capacity_s=none,
-        capacity_slots=none,
-        capacity_rows_per_s=none,
-        spans=(),
-        evaluations=(),
-        changes=(),
     )

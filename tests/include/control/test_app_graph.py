@@ -270,6 +270,11 @@ def test_apps_that_feed_each_other_in_a_circle_are_named(tmp_path: Path) -> None
     assert not graph_problems(seen, streams_move=True)
 
 
+def test_circle_has_no_edges_even_if_rows_also_come_from_elsewhere(tmp_path: Path) -> None:
+    clean = [replace(row, sources={"kafka:raw": 1, "path:/gold": 1}) for row in rows_of("clean", "", "path:/silver")]
+    assert signals(lake(tmp_path, *clean, *rows_of("count", "path:/silver", "path:/gold"))).edges == ()
+
+
 def test_circle_that_only_the_spec_closes_is_named(tmp_path: Path) -> None:
     rows = [*rows_of("clean", "raw", "path:/silver"), *rows_of("count", "path:/silver", "")]
     closed = SPEC.model_copy(update={"apps": {**SPEC.apps, "clean": SPEC.apps["clean"].model_copy(update=READS)}})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,12 @@ class Timeline:
     arrival_rows: Numbers
     batch_s: Numbers
     batch_rows: Numbers
-    capacity_s: Numbers
-    capacity_slots: Numbers
-    capacity_rows_per_s: Numbers
-    spans: tuple[Span, ...]
-    evaluations: tuple[Evaluation, ...]
-    changes: tuple[Reconfiguration, ...]
+    capacity_s: Numbers = field(default_factory=lambda: np.zeros(0))
+    capacity_slots: Numbers = field(default_factory=lambda: np.zeros(0))
+    capacity_rows_per_s: Numbers = field(default_factory=lambda: np.zeros(0))
+    spans: tuple[Span, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    changes: tuple[Reconfiguration, ...] = ()
 
     def processed(self, times_s: Numbers) -> Numbers:
         """Return the rows processed up to each time."""
